@@ -1,0 +1,80 @@
+#include "base/map.h"
+
+#include <stdlib.h>
+
+/* Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): consecutive keys spread over the table. */
+static size_t home(const td_map *map, uint64_t key)
+{
+  return (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (map->capacity - 1);
+}
+
+/* The slot that holds the key, or the free slot where it would go. */
+static size_t find(const td_map *map, uint64_t key)
+{
+  size_t i = home(map, key);
+  while (map->values[i] != TD_MAP_NONE && map->keys[i] != key) i = (i + 1) & (map->capacity - 1);
+  return i;
+}
+
+void td_map_finish(td_map *map)
+{
+  free(map->keys);
+  free(map->values);
+  *map = (td_map){0};
+}
+
+uint32_t td_map_get(const td_map *map, uint64_t key)
+{
+  return map->count ? map->values[find(map, key)] : TD_MAP_NONE;
+}
+
+static bool grow(td_map *map)
+{
+  td_map larger = {.capacity = map->capacity ? map->capacity * 2 : 64, .count = map->count};
+  if (larger.capacity > ((size_t)1 << 32)) return false; /* home() spreads over 32 bits */
+  larger.keys = calloc(larger.capacity, sizeof *larger.keys);
+  larger.values = malloc(larger.capacity * sizeof *larger.values);
+  if (!larger.keys || !larger.values) {
+    td_map_finish(&larger);
+    return false;
+  }
+  for (size_t i = 0; i < larger.capacity; i++) larger.values[i] = TD_MAP_NONE;
+  for (size_t i = 0; i < map->capacity; i++) {
+    if (map->values[i] == TD_MAP_NONE) continue;
+    size_t slot = find(&larger, map->keys[i]);
+    larger.keys[slot] = map->keys[i];
+    larger.values[slot] = map->values[i];
+  }
+  td_map_finish(map);
+  *map = larger;
+  return true;
+}
+
+bool td_map_put(td_map *map, uint64_t key, uint32_t value)
+{
+  if (map->count + 1 > map->capacity / 4 * 3 && !grow(map)) return false;
+  size_t i = find(map, key);
+  if (map->values[i] == TD_MAP_NONE) map->count++;
+  map->keys[i] = key;
+  map->values[i] = value;
+  return true;
+}
+
+uint32_t td_map_remove(td_map *map, uint64_t key)
+{
+  if (!map->count) return TD_MAP_NONE;
+  size_t hole = find(map, key);
+  uint32_t value = map->values[hole];
+  if (value == TD_MAP_NONE) return TD_MAP_NONE;
+  map->count--;
+  /* Move back every later entry of the run that may stand in the hole. */
+  size_t mask = map->capacity - 1;
+  for (size_t i = (hole + 1) & mask; map->values[i] != TD_MAP_NONE; i = (i + 1) & mask) {
+    if (((i - home(map, map->keys[i])) & mask) < ((i - hole) & mask)) continue;
+    map->keys[hole] = map->keys[i];
+    map->values[hole] = map->values[i];
+    hole = i;
+  }
+  map->values[hole] = TD_MAP_NONE;
+  return value;
+}

@@ -1,0 +1,88 @@
+/* From a trace to a schedule, and the machine model that schedules are judged by.
+ *
+ * The model has one compute queue and two copy engines, one a direction, each first in first out, all concurrent.
+ * Only activations are managed; bytes are exact and no allocator rounding is added. */
+#ifndef TAPEDECK_PLANNER_H
+#define TAPEDECK_PLANNER_H
+
+#include <tapedeck/trace.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TD_DEFAULT_BYTES_PER_S 17179869184.0 /* 16 GiB a second, where nobody measured */
+
+typedef struct td_plan_options {
+  uint64_t budget_bytes;  /* for activations on the device; required */
+  uint64_t host_bytes;    /* for copies on the host; 0: no limit */
+  double d2h_bytes_per_s; /* 0: TD_DEFAULT_BYTES_PER_S */
+  double h2d_bytes_per_s; /* likewise */
+  const char *planner;    /* NULL: the default */
+  bool early;             /* a storage ends at its last access even where the trace has frees */
+} td_plan_options;
+
+/* What the simulator says of the schedule that was made; where the budget cannot be met, the smallest that can. */
+typedef struct td_plan_report {
+  uint64_t predicted_peak_bytes;
+  uint64_t predicted_stall_ns;
+  uint64_t predicted_host_peak_bytes;
+  uint64_t d2h_bytes, h2d_bytes;
+  uint64_t min_budget_bytes; /* the smallest budget that this planner meets for this trace and host limit */
+  uint64_t min_budget_op;    /* an op that sets it; n_ops: the end of the step */
+} td_plan_report;
+
+/* Makes a schedule that stays inside the budget, as the simulator has confirmed. `report` may be NULL.
+ * TD_E_BUDGET: the budget or the host limit cannot be met; `report` is filled in this case too, and the message names the
+ * smallest budget and the op that sets it. TD_E_NOT_FOUND: no planner of that name. TD_E_ARG: a rate below 0 or NaN. */
+TD_API td_status td_plan(const td_trace *trace, const td_plan_options *options, td_schedule **out,
+                         td_plan_report *report, td_error *err);
+
+/* The names of the planners, the default first, NULL last. */
+TD_API const char *const *td_planner_names(void);
+
+/* One thing that a schedule does wrong. */
+typedef struct td_fault {
+  uint64_t op;
+  uint64_t sid;
+  const char *what; /* constant text */
+} td_fault;
+
+/* The state of the machine while op number `op` runs (n_ops: the end of the step). Times count from the step's start. */
+typedef struct td_timeline_point {
+  uint64_t start_ns, end_ns;
+  uint64_t device_bytes; /* taken on the device, bytes still being copied out included */
+  uint64_t host_bytes;
+  uint64_t stall_ns; /* how long the compute queue waited before it */
+} td_timeline_point;
+
+/* One transfer on a copy engine. */
+typedef struct td_transfer {
+  uint64_t sid;
+  uint64_t op; /* the op whose pre or post issued it */
+  uint64_t start_ns, end_ns;
+  uint8_t kind; /* TD_COPY_D2H or TD_COPY_H2D */
+} td_transfer;
+
+typedef struct td_simulation {
+  bool ok; /* no faults */
+  uint64_t peak_bytes, host_peak_bytes;
+  uint64_t stall_ns, compute_ns;
+  uint64_t d2h_bytes, h2d_bytes;
+  size_t n_faults;
+  td_fault *faults;            /* the first 1,000 at the most; n_faults counts all */
+  td_timeline_point *timeline; /* n_ops + 1 points, where asked for; else NULL */
+  size_t n_transfers;
+  td_transfer *transfers; /* where asked for; else NULL */
+} td_simulation;
+
+/* Plays a schedule on the machine model. `schedule` NULL plays the step without one, without a limit.
+ * `timeline` asks for the timeline and the transfers. A bad schedule is no error: it has faults. */
+TD_API td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out,
+                             td_error *err);
+TD_API void td_simulation_destroy(td_simulation *simulation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

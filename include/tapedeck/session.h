@@ -1,0 +1,32 @@
+/* The session: record, plan and replay in one deck. */
+#ifndef TAPEDECK_SESSION_H
+#define TAPEDECK_SESSION_H
+
+#include <tapedeck/deck.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct td_session_options {
+  const char *path;       /* the tape that warm-up writes and replay reads */
+  td_device *device;      /* required. Must outlive the deck */
+  uint64_t budget_bytes;  /* for activations on the device; 0: the device's capacity */
+  double d2h_bytes_per_s; /* link speeds to plan with; 0: the planner's default */
+  double h2d_bytes_per_s;
+  const char *planner;    /* NULL: the default */
+  unsigned max_warmups;   /* plan after so many steps even if no two in a row were alike; 0: five */
+} td_session_options;
+
+/* The first steps are recorded, inside the budget, until two in a row have the same digest, since the first step of an
+ * optimizer differs from the rest. Then the session plans, and later steps are replayed. The td_step_end that plans fails
+ * with TD_E_BUDGET if the budget cannot be met; the step itself was whole. */
+TD_API td_status td_session_create(td_deck **out, const td_session_options *options, td_error *err);
+
+/* The session that is inside a step on this thread, or NULL. */
+TD_API td_deck *td_session_active(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
