@@ -67,7 +67,7 @@ TD_API bool td_in_step(const td_deck *deck);
 TD_API int64_t td_op_number(const td_deck *deck);
 
 /* Marks the current position in the step (before the next op), such as "forward_end". */
-TD_API td_status td_mark(td_deck *deck, const char *name);
+TD_API td_status td_step_mark(td_deck *deck, const char *name);
 
 /* ---- ops ------------------------------------------------------------------------------------------------------ */
 

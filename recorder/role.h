@@ -1,0 +1,12 @@
+/* The recorder's role in a deck, for those who build decks of their own from it. */
+#ifndef TD_RECORDER_ROLE_H
+#define TD_RECORDER_ROLE_H
+
+#include <tapedeck/recorder.h>
+
+#include "runtime/deck.h"
+
+/* Only path and meta of the options count. Destroyed with the deck that it is given to. */
+td_status td_recorder_role_create(td_role **out, const td_recorder_options *options, td_error *err);
+
+#endif

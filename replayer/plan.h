@@ -1,0 +1,24 @@
+/* The compiled plan: a guide and a schedule as flat arrays, ready to be walked op by op. */
+#ifndef TD_REPLAYER_PLAN_H
+#define TD_REPLAYER_PLAN_H
+
+#include <tapedeck/trace.h>
+
+/* Do `kind` to the storage that the trace numbers `storage`, at op `op`. */
+typedef struct td_planned_action {
+  uint32_t op;
+  uint32_t storage; /* index into the trace's storages */
+  uint8_t phase, kind;
+} td_planned_action;
+
+typedef struct td_plan_arrays {
+  td_trace *guide;
+  td_planned_action *actions; /* in execution order; after the last one an op that never comes */
+  size_t n_actions;
+} td_plan_arrays;
+
+/* Reads trace and schedule from the tape. TD_E_INPUT: the schedule does not fit the trace. */
+td_status td_plan_arrays_load(td_plan_arrays *out, const char *path, int64_t trace, int64_t schedule, td_error *err);
+void td_plan_arrays_finish(td_plan_arrays *plan);
+
+#endif

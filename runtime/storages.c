@@ -1,0 +1,321 @@
+/* Storages of a deck: birth, holds, freeing, and keeping the device within its limit. */
+#include "runtime/deck.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/fail.h"
+
+/* ---- slots ---------------------------------------------------------------------------------------------------- */
+
+/* A handle is the slot's number plus one in the lower half, and above it how often the slot was used. */
+static uint32_t slot_number(td_storage storage)
+{
+  return (uint32_t)storage.id - 1;
+}
+
+td_slot *td_deck_slot_at(const td_deck *deck, uint32_t number)
+{
+  return &deck->chunks[number / TD_SLOT_CHUNK][number % TD_SLOT_CHUNK];
+}
+
+td_slot *td_deck_find(const td_deck *deck, td_storage storage)
+{
+  if (slot_number(storage) >= deck->n_slots) return NULL;
+  td_slot *slot = td_deck_slot_at(deck, slot_number(storage));
+  return slot->handle.id == storage.id && td_slot_living(slot) ? slot : NULL;
+}
+
+td_slot *td_deck_slot(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = td_deck_find(deck, storage);
+  if (!slot) td_deck_fail(deck, TD_E_NOT_FOUND, "no such storage: it was freed, or belongs to another deck");
+  return slot;
+}
+
+static bool more_slots(td_deck *deck)
+{
+  if (deck->n_slots > UINT32_MAX - 2 * TD_SLOT_CHUNK || !TD_GROW(deck->chunks, deck->chunks_capacity, deck->n_chunks + 1))
+    return false;
+  td_slot *chunk = calloc(TD_SLOT_CHUNK, sizeof *chunk);
+  if (!chunk) return false;
+  deck->chunks[deck->n_chunks++] = chunk;
+  for (uint32_t i = TD_SLOT_CHUNK; i-- > 0;) {
+    chunk[i].next_free = deck->free_slot;
+    chunk[i].handle.id = TD_SLOT_FREE | (deck->n_slots + i + 1);
+    deck->free_slot = deck->n_slots + i;
+  }
+  deck->n_slots += TD_SLOT_CHUNK;
+  return true;
+}
+
+static td_slot *new_slot(td_deck *deck)
+{
+  if (deck->free_slot == TD_MAP_NONE && !more_slots(deck)) return NULL;
+  td_slot *slot = td_deck_slot_at(deck, deck->free_slot);
+  deck->free_slot = slot->next_free;
+  uint64_t used = ((slot->handle.id & ~TD_SLOT_FREE) >> 32) + 1;
+  uint32_t number = (uint32_t)slot->handle.id - 1;
+  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE};
+  slot->touched = deck->touch_stamp;
+  slot->born_step = deck->in_step ? deck->step : 0;
+  slot->born_op = deck->op.open ? deck->op_stamp : 0;
+  return slot;
+}
+
+static void give_back_slot(td_deck *deck, td_slot *slot)
+{
+  uint32_t number = slot_number(slot->handle);
+  slot->handle.id |= TD_SLOT_FREE;
+  slot->next_free = deck->free_slot;
+  deck->free_slot = number;
+}
+
+void td_deck_free_slot(td_deck *deck, td_slot *slot)
+{
+  if (slot->step == deck->step && deck->in_step && deck->role->ops->storage_freed)
+    deck->role->ops->storage_freed(deck->role, deck, slot);
+  if (slot->key && td_map_get(&deck->keys, slot->key) == slot_number(slot->handle))
+    td_map_remove(&deck->keys, slot->key);
+  if (slot->owned) {
+    td_victims_remove(&deck->victims, &slot->victim);
+    td_residency_drop(deck->residency, &slot->resident);
+  }
+  give_back_slot(deck, slot);
+}
+
+static bool in_open_op(const td_deck *deck, const td_slot *slot)
+{
+  uint64_t op = deck->op_stamp;
+  return deck->op.open && (slot->read_op == op || slot->written_op == op || slot->output_op == op);
+}
+
+static void free_now_or_later(td_deck *deck, td_slot *slot)
+{
+  if (!in_open_op(deck, slot)) {
+    td_deck_free_slot(deck, slot);
+  } else if (!slot->freeing) {
+    slot->freeing = true;
+    deck->n_freeing++;
+  }
+}
+
+/* The op that is closing named every storage that waits for its end. */
+void td_deck_free_pending(td_deck *deck)
+{
+  if (!deck->n_freeing) return;
+  deck->n_freeing = 0;
+  for (size_t i = 0; i < deck->op.n_accesses + deck->op.n_outputs; i++) {
+    td_slot *slot = i < deck->op.n_accesses ? deck->op.accesses[i].slot : deck->op.outputs[i - deck->op.n_accesses].slot;
+    if (!slot->freeing) continue;
+    slot->freeing = false; /* it may be named again further on */
+    td_deck_free_slot(deck, slot);
+  }
+}
+
+void td_storages_finish(td_deck *deck)
+{
+  for (uint32_t i = 0; i < deck->n_slots; i++) {
+    td_slot *slot = td_deck_slot_at(deck, i);
+    if (td_slot_living(slot) && slot->owned) td_residency_drop(deck->residency, &slot->resident);
+  }
+  for (size_t i = 0; i < deck->n_chunks; i++) free(deck->chunks[i]);
+  free(deck->chunks);
+  td_map_finish(&deck->keys);
+  td_victims_finish(&deck->victims);
+}
+
+/* ---- room on the device --------------------------------------------------------------------------------------- */
+
+/* Copies out what is not on the host yet, and lets the device bytes go when that is done. */
+static td_status evict(td_deck *deck, td_slot *slot)
+{
+  td_status status = td_residency_copy_d2h(deck->residency, &slot->resident, &deck->error);
+  if (!status) td_residency_release_device(deck->residency, &slot->resident);
+  return status;
+}
+
+static td_slot *slot_of(td_victim *victim)
+{
+  return (td_slot *)(void *)((char *)victim - offsetof(td_slot, victim));
+}
+
+/* Bytes that would be over the limit with `more`, were all that is leaving gone. */
+static uint64_t lacking(const td_deck *deck, uint64_t more)
+{
+  uint64_t staying = td_residency_bytes(deck->residency) - td_residency_leaving_bytes(deck->residency);
+  if (more > deck->limit_bytes) return UINT64_MAX;
+  return staying > deck->limit_bytes - more ? staying - (deck->limit_bytes - more) : 0;
+}
+
+td_status td_deck_make_room(td_deck *deck, uint64_t bytes)
+{
+  td_victim *victim = NULL, **in_use = NULL; /* set aside while looking, since the op uses them */
+  size_t n_in_use = 0, capacity = 0;
+  uint64_t in_use_bytes = 0;
+  td_status status = TD_OK;
+  while (!status && bytes <= deck->limit_bytes && lacking(deck, bytes) && (victim = td_victims_pop(&deck->victims))) {
+    if (slot_of(victim)->touched != deck->touch_stamp) {
+      status = evict(deck, slot_of(victim));
+      continue;
+    }
+    in_use_bytes += victim->bytes;
+    if (TD_GROW(in_use, capacity, n_in_use + 1))
+      in_use[n_in_use++] = victim;
+    else
+      status = td_fail_nomem(&deck->error);
+  }
+  if (!status && lacking(deck, bytes))
+    status = td_deck_fail(deck, TD_E_BUDGET,
+                          "no room on the device for %llu bytes: %llu of %llu are taken, %llu of them by what the op itself"
+                          " uses, and nothing else can be evicted",
+                          (unsigned long long)bytes, (unsigned long long)td_residency_bytes(deck->residency),
+                          (unsigned long long)deck->limit_bytes, (unsigned long long)in_use_bytes);
+  while (n_in_use > 0) td_victims_add(&deck->victims, in_use[--n_in_use]);
+  free(in_use);
+  return status;
+}
+
+static td_status made_resident(td_deck *deck, td_slot *slot)
+{
+  return td_victims_add(&deck->victims, &slot->victim) ? TD_OK : td_fail_nomem(&deck->error);
+}
+
+td_status td_deck_need(td_deck *deck, td_slot *slot)
+{
+  slot->touched = deck->touch_stamp;
+  td_status status = slot->resident.device ? TD_OK : td_deck_make_room(deck, slot->resident.bytes);
+  bool faulted = false;
+  if (!status) status = td_residency_need(deck->residency, &slot->resident, &faulted, &deck->error);
+  if (!status && faulted) {
+    deck->demand_faults++;
+    status = made_resident(deck, slot);
+  }
+  return status;
+}
+
+td_status td_deck_prefetch(td_deck *deck, td_slot *slot)
+{
+  if (slot->resident.device || lacking(deck, slot->resident.bytes) > 0) return TD_OK;
+  td_status status = td_residency_copy_h2d(deck->residency, &slot->resident, &deck->error);
+  return status == TD_OK ? made_resident(deck, slot) : status == TD_E_NOMEM ? TD_OK : status;
+}
+
+void td_deck_release_device(td_deck *deck, td_slot *slot)
+{
+  td_victims_remove(&deck->victims, &slot->victim);
+  td_residency_release_device(deck->residency, &slot->resident);
+}
+
+/* ---- the public calls ----------------------------------------------------------------------------------------- */
+
+td_status td_storage_born(td_deck *deck, uint64_t key, uint64_t bytes, td_storage *storage)
+{
+  if (key) { /* an address that came back: whatever had it is gone */
+    uint32_t old = td_map_get(&deck->keys, key);
+    if (old != TD_MAP_NONE) free_now_or_later(deck, td_deck_slot_at(deck, old));
+  }
+  td_slot *slot = new_slot(deck);
+  if (!slot) return td_fail_nomem(&deck->error);
+  if (key && !td_map_put(&deck->keys, key, slot_number(slot->handle))) {
+    give_back_slot(deck, slot);
+    return td_fail_nomem(&deck->error);
+  }
+  slot->key = key;
+  slot->resident.bytes = bytes;
+  *storage = slot->handle;
+  return TD_OK;
+}
+
+td_status td_storage_alloc(td_deck *deck, uint64_t bytes, td_storage *storage)
+{
+  if (!deck->device) return td_deck_fail(deck, TD_E_STATE, "this deck has no device to allocate on");
+  td_status status = td_deck_make_room(deck, bytes);
+  if (status) return status;
+  td_slot *slot = new_slot(deck);
+  if (!slot) return td_fail_nomem(&deck->error);
+  slot->owned = true;
+  slot->resident.bytes = bytes;
+  slot->victim = (td_victim){.op = deck->op_stamp, .bytes = bytes};
+  status = td_residency_bind(deck->residency, &slot->resident, &deck->error);
+  if (!status) status = made_resident(deck, slot);
+  if (status) {
+    td_residency_drop(deck->residency, &slot->resident);
+    give_back_slot(deck, slot);
+    return status;
+  }
+  *storage = slot->handle;
+  return TD_OK;
+}
+
+td_status td_storage_find(td_deck *deck, uint64_t key, td_storage *storage)
+{
+  uint32_t number = key ? td_map_get(&deck->keys, key) : TD_MAP_NONE;
+  if (number == TD_MAP_NONE) return td_deck_fail(deck, TD_E_NOT_FOUND, "no storage has this key");
+  *storage = td_deck_slot_at(deck, number)->handle;
+  return TD_OK;
+}
+
+td_status td_storage_resized(td_deck *deck, td_storage storage, uint64_t bytes)
+{
+  td_slot *slot = td_deck_slot(deck, storage);
+  if (!slot) return TD_E_NOT_FOUND;
+  if (slot->owned) return td_deck_fail(deck, TD_E_STATE, "the size of a storage in the deck's own memory does not change");
+  slot->resident.bytes = bytes;
+  if (slot->step == deck->step && deck->in_step && deck->role->ops->storage_changed)
+    deck->role->ops->storage_changed(deck->role, deck, slot);
+  return TD_OK;
+}
+
+/* A storage that was freed in the open op lives until the op ends, but nobody holds it. */
+static td_slot *held_slot(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = td_deck_slot(deck, storage);
+  if (slot && slot->freeing) {
+    td_deck_fail(deck, TD_E_NOT_FOUND, "no such storage: it was freed in this op");
+    return NULL;
+  }
+  return slot;
+}
+
+td_status td_acquire(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = held_slot(deck, storage);
+  if (!slot) return TD_E_NOT_FOUND;
+  slot->holds++;
+  return TD_OK;
+}
+
+td_status td_release(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = held_slot(deck, storage);
+  if (!slot) return TD_E_NOT_FOUND;
+  if (--slot->holds == 0) free_now_or_later(deck, slot);
+  return TD_OK;
+}
+
+td_status td_storage_freed(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = held_slot(deck, storage);
+  if (!slot) return TD_E_NOT_FOUND;
+  free_now_or_later(deck, slot);
+  return TD_OK;
+}
+
+void *td_data(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = td_deck_find(deck, storage);
+  return slot && slot->owned ? slot->resident.device : NULL;
+}
+
+td_status td_fetch(td_deck *deck, td_storage storage, void *to, uint64_t bytes)
+{
+  td_slot *slot = td_deck_slot(deck, storage);
+  if (!slot) return TD_E_NOT_FOUND;
+  if (!slot->owned) return td_deck_fail(deck, TD_E_STATE, "the bytes of this storage are the caller's");
+  if (bytes > slot->resident.bytes)
+    return td_deck_fail(deck, TD_E_ARG, "%llu bytes asked for of a storage of %llu", (unsigned long long)bytes,
+                        (unsigned long long)slot->resident.bytes);
+  return td_residency_fetch(deck->residency, &slot->resident, to, bytes, &deck->error);
+}
