@@ -42,7 +42,8 @@ td_status td_parse_size(const char *text, uint64_t whole, uint64_t *bytes, td_er
   if (!parse_number(text, &number, &rest)) goto bad;
   if (strcmp(rest, "%") == 0) {
     if (number > 100) goto bad;
-    *bytes = (uint64_t)((long double)whole * (long double)number / 100);
+    /* 33.3% of 1000 is 333, though 33.3 is a little less in binary. */
+    *bytes = (uint64_t)((long double)whole * (long double)number / 100 + 1e-6L);
     return TD_OK;
   }
   if (*rest == '\0' && !strpbrk(text, ".eE")) { /* plain digits are exact up to 2^64-1 */
