@@ -29,7 +29,11 @@ td_status td_deck_create(td_deck **out, td_role *role, td_device *device, uint64
 {
   td_deck *deck = calloc(1, sizeof *deck);
   td_status status = deck ? TD_OK : td_fail_nomem(err);
-  if (!status && device) status = td_residency_create(&deck->residency, device, err);
+  if (!status && device) {
+    uint64_t capacity = device->ops->capacity_bytes(device);
+    deck->limit_bytes = limit_bytes && limit_bytes < capacity ? limit_bytes : capacity;
+    status = td_residency_create(&deck->residency, device, deck->limit_bytes, err);
+  }
   if (status) {
     free(deck);
     role->ops->destroy(role);
@@ -37,8 +41,6 @@ td_status td_deck_create(td_deck **out, td_role *role, td_device *device, uint64
   }
   deck->role = role;
   deck->device = device;
-  deck->limit_bytes = device ? device->ops->capacity_bytes(device) : UINT64_MAX;
-  if (limit_bytes && limit_bytes < deck->limit_bytes) deck->limit_bytes = limit_bytes;
   deck->free_slot = TD_MAP_NONE;
   deck->op_number = -1;
   *out = deck;

@@ -109,7 +109,7 @@ struct td_deck {
 
   td_device *device; /* NULL: records only */
   td_residency *residency;
-  uint64_t limit_bytes; /* on the device; UINT64_MAX: none */
+  uint64_t limit_bytes; /* on the device */
   td_victims victims;
 
   td_slot **chunks;

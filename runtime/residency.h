@@ -30,12 +30,13 @@ typedef struct td_residency_stats {
   uint64_t stall_ns;                    /* waited for copies, and for room while bytes were being given back */
 } td_residency_stats;
 
-td_status td_residency_create(td_residency **out, td_device *device, td_error *err);
+/* `limit_bytes`: the most device bytes to take, below the device's own capacity; UINT64_MAX: no limit. */
+td_status td_residency_create(td_residency **out, td_device *device, uint64_t limit_bytes, td_error *err);
 /* Waits for all copies. Residents that are still somewhere must have been dropped before. NULL is allowed. */
 void td_residency_destroy(td_residency *residency);
 
 /* Gives the storage device bytes, undefined. Already there: nothing happens. Waits for bytes that are already being given
- * back. TD_E_NOMEM if `bytes` do not fit even so. */
+ * back. TD_E_NOMEM if they do not fit into limit and capacity even so. */
 td_status td_residency_bind(td_residency *residency, td_resident *resident, td_error *err);
 
 /* The device bytes are about to be, or have been, written. Waits for a D2H that still reads them. */

@@ -53,9 +53,12 @@ static void storage_freed(td_role *role, td_deck *deck, const td_slot *slot)
 static td_status step_end(td_role *role, td_deck *deck, td_error *err)
 {
   (void)err;
-  for (uint32_t i = 0; i < deck->n_slots; i++) {
-    const td_slot *slot = td_deck_slot_at(deck, i);
-    if (td_slot_living(slot) && slot->step == deck->step && slot->activation) say(role, " keep %d", (int)slot->sid);
+  for (uint64_t sid = 0; sid < deck->next_sid; sid++) {
+    for (uint32_t i = 0; i < deck->n_slots; i++) {
+      const td_slot *slot = td_deck_slot_at(deck, i);
+      if (td_slot_living(slot) && slot->step == deck->step && slot->sid == sid && slot->activation)
+        say(role, " keep %d", (int)sid);
+    }
   }
   say(role, " }");
   return TD_OK;

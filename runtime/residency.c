@@ -1,0 +1,311 @@
+#include "runtime/residency.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/fail.h"
+
+/* Memory that is given back once both events have passed. */
+typedef struct leaving {
+  void *memory;
+  uint64_t bytes;
+  td_event d2h, h2d;
+} leaving;
+
+/* First in, first out: copies end in order, so that what was put first goes about first. */
+typedef struct leaving_list {
+  leaving *items;
+  size_t head, count, capacity;
+} leaving_list;
+
+struct td_residency {
+  td_device *device;
+  td_host_pool *pool;
+  leaving_list device_leaving, host_leaving;
+  uint64_t limit_bytes;
+  uint64_t device_bytes, leaving_bytes; /* taken, and of those the ones on their way out */
+  td_event last[2]; /* the latest copy of each engine */
+  td_residency_stats stats;
+};
+
+/* ---- giving back ---------------------------------------------------------------------------------------------- */
+
+static bool may_go(const td_residency *r, const leaving *item)
+{
+  return r->device->ops->passed(r->device, item->d2h) && r->device->ops->passed(r->device, item->h2d);
+}
+
+static void give_back_device(td_residency *r, const leaving *item)
+{
+  r->device->ops->mem_free(r->device, item->memory, item->bytes);
+  r->device_bytes -= item->bytes;
+}
+
+static void give_back_host(td_residency *r, const leaving *item)
+{
+  td_host_pool_free(r->pool, item->memory, item->bytes);
+}
+
+static td_status wait_for(td_residency *r, td_event event, td_error *err)
+{
+  if (r->device->ops->passed(r->device, event)) return TD_OK;
+  uint64_t began = td_now_ns();
+  td_status status = r->device->ops->wait(r->device, event, err);
+  r->stats.stall_ns += td_now_ns() - began;
+  return status;
+}
+
+static td_status wait_until_it_may_go(td_residency *r, const leaving *item, td_error *err)
+{
+  td_status status = wait_for(r, item->d2h, err);
+  return status ? status : wait_for(r, item->h2d, err);
+}
+
+static bool push(leaving_list *list, leaving item)
+{
+  if (list->head && list->head + list->count == list->capacity) {
+    memmove(list->items, list->items + list->head, list->count * sizeof *list->items);
+    list->head = 0;
+  }
+  if (!TD_GROW(list->items, list->capacity, list->head + list->count + 1)) return false;
+  list->items[list->head + list->count++] = item;
+  return true;
+}
+
+static leaving pop(leaving_list *list)
+{
+  leaving item = list->items[list->head++];
+  if (--list->count == 0) list->head = 0;
+  return item;
+}
+
+static void pop_device(td_residency *r)
+{
+  leaving item = pop(&r->device_leaving);
+  r->leaving_bytes -= item.bytes;
+  give_back_device(r, &item);
+}
+
+static void pop_host(td_residency *r)
+{
+  leaving item = pop(&r->host_leaving);
+  give_back_host(r, &item);
+}
+
+static void collect(td_residency *r)
+{
+  while (r->device_leaving.count && may_go(r, &r->device_leaving.items[r->device_leaving.head])) pop_device(r);
+  while (r->host_leaving.count && may_go(r, &r->host_leaving.items[r->host_leaving.head])) pop_host(r);
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------- */
+
+td_status td_residency_create(td_residency **out, td_device *device, uint64_t limit_bytes, td_error *err)
+{
+  td_residency *r = calloc(1, sizeof *r);
+  if (!r) return td_fail_nomem(err);
+  r->device = device;
+  r->limit_bytes = limit_bytes;
+  td_status status = td_host_pool_create(&r->pool, device, err);
+  if (status)
+    free(r);
+  else
+    *out = r;
+  return status;
+}
+
+void td_residency_destroy(td_residency *r)
+{
+  if (!r) return;
+  td_residency_settle(r, NULL);
+  free(r->device_leaving.items);
+  free(r->host_leaving.items);
+  td_host_pool_destroy(r->pool);
+  free(r);
+}
+
+td_status td_residency_settle(td_residency *r, td_error *err)
+{
+  td_status d2h = wait_for(r, r->last[TD_D2H], err), h2d = wait_for(r, r->last[TD_H2D], err);
+  while (r->device_leaving.count) pop_device(r); /* after a failed copy too: nothing works on them any more */
+  while (r->host_leaving.count) pop_host(r);
+  td_host_pool_trim(r->pool);
+  return d2h ? d2h : h2d;
+}
+
+/* ---- moving --------------------------------------------------------------------------------------------------- */
+
+static td_status take(td_residency *r, uint64_t bytes, void **out, td_error *err)
+{
+  if (bytes > r->limit_bytes || r->device_bytes > r->limit_bytes - bytes)
+    return td_fail(err, TD_E_NOMEM, "no room for %llu bytes: %llu of %llu are taken", (unsigned long long)bytes,
+                   (unsigned long long)r->device_bytes, (unsigned long long)r->limit_bytes);
+  return r->device->ops->mem_alloc(r->device, bytes, out, err);
+}
+
+td_status td_residency_bind(td_residency *r, td_resident *resident, td_error *err)
+{
+  if (resident->device) return TD_OK;
+  collect(r);
+  void *memory;
+  td_status status;
+  while ((status = take(r, resident->bytes, &memory, err)) == TD_E_NOMEM && r->device_leaving.count) {
+    status = wait_until_it_may_go(r, &r->device_leaving.items[r->device_leaving.head], err);
+    if (status) return status;
+    pop_device(r);
+  }
+  if (status) return status;
+  resident->device = memory;
+  r->device_bytes += resident->bytes;
+  if (r->device_bytes > r->stats.peak_bytes) r->stats.peak_bytes = r->device_bytes;
+  return TD_OK;
+}
+
+td_status td_residency_written(td_residency *r, td_resident *resident, td_error *err)
+{
+  td_status status = wait_for(r, resident->d2h, err);
+  if (!status) resident->version++;
+  return status;
+}
+
+bool td_residency_current_on_host(const td_resident *resident)
+{
+  return resident->host && resident->host_version == resident->version;
+}
+
+static td_status copy(td_residency *r, td_direction direction, td_resident *resident, td_error *err)
+{
+  void *to = direction == TD_D2H ? resident->host : resident->device;
+  const void *from = direction == TD_D2H ? resident->device : resident->host;
+  /* Each copy follows the storage's latest one the other way: it reads what that wrote, or writes what that read. */
+  td_event after = direction == TD_D2H ? resident->h2d : resident->d2h;
+  td_event done;
+  td_status status = r->device->ops->copy(r->device, direction, to, from, resident->bytes, after, &done, err);
+  if (status) return status;
+  *(direction == TD_D2H ? &resident->d2h : &resident->h2d) = r->last[direction] = done;
+  *(direction == TD_D2H ? &r->stats.d2h_bytes : &r->stats.h2d_bytes) += resident->bytes;
+  return TD_OK;
+}
+
+td_status td_residency_copy_d2h(td_residency *r, td_resident *resident, td_error *err)
+{
+  if (!resident->device) return td_fail(err, TD_E_STATE, "a copy to the host of a storage that is not on the device");
+  if (td_residency_current_on_host(resident)) return TD_OK;
+  collect(r);
+  bool fresh = !resident->host; /* a stale copy's bytes are used again */
+  void *host = resident->host;
+  td_status status = fresh ? td_host_pool_alloc(r->pool, resident->bytes, &host, err) : TD_OK;
+  if (status) return status;
+  resident->host = host;
+  status = copy(r, TD_D2H, resident, err);
+  if (status && fresh) {
+    td_host_pool_free(r->pool, host, resident->bytes);
+    resident->host = NULL;
+  }
+  if (status) return status;
+  resident->host_version = resident->version;
+  uint64_t used = td_host_pool_used(r->pool);
+  if (used > r->stats.host_peak_bytes) r->stats.host_peak_bytes = used;
+  return TD_OK;
+}
+
+td_status td_residency_copy_h2d(td_residency *r, td_resident *resident, td_error *err)
+{
+  if (resident->device) return TD_OK;
+  if (!td_residency_current_on_host(resident))
+    return td_fail(err, TD_E_STATE, "a copy to the device of a storage whose current bytes are not on the host");
+  td_status status = td_residency_bind(r, resident, err);
+  if (status) return status;
+  status = copy(r, TD_H2D, resident, err);
+  if (status) td_residency_release_device(r, resident);
+  return status;
+}
+
+td_status td_residency_need(td_residency *r, td_resident *resident, bool *faulted, td_error *err)
+{
+  bool away = !resident->device;
+  if (away && !td_residency_current_on_host(resident))
+    return td_fail(err, TD_E_STATE, "the bytes of the storage are neither on the device nor on the host");
+  td_status status = td_residency_copy_h2d(r, resident, err);
+  if (!status) status = wait_for(r, resident->h2d, err);
+  if (!status && faulted) *faulted = away;
+  return status;
+}
+
+td_status td_residency_fetch(td_residency *r, td_resident *resident, void *to, uint64_t bytes, td_error *err)
+{
+  if (resident->device) {
+    td_event done;
+    td_status status =
+        r->device->ops->copy(r->device, TD_D2H, to, resident->device, bytes, resident->h2d, &done, err);
+    if (status) return status;
+    r->last[TD_D2H] = done;
+    return r->device->ops->wait(r->device, done, err);
+  }
+  if (!td_residency_current_on_host(resident))
+    return td_fail(err, TD_E_STATE, "the bytes of the storage are neither on the device nor on the host");
+  td_status status = r->device->ops->wait(r->device, resident->d2h, err);
+  if (!status && bytes) memcpy(to, resident->host, (size_t)bytes);
+  return status;
+}
+
+/* ---- releasing ------------------------------------------------------------------------------------------------ */
+
+void td_residency_release_device(td_residency *r, td_resident *resident)
+{
+  if (!resident->device) return;
+  leaving item = {resident->device, resident->bytes, resident->d2h, resident->h2d};
+  resident->device = NULL;
+  if (!may_go(r, &item) && push(&r->device_leaving, item)) {
+    r->leaving_bytes += item.bytes;
+    return;
+  }
+  wait_until_it_may_go(r, &item, NULL); /* no wait but where memory for the list ran out */
+  give_back_device(r, &item);
+}
+
+void td_residency_release_host(td_residency *r, td_resident *resident)
+{
+  if (!resident->host) return;
+  leaving item = {resident->host, resident->bytes, resident->d2h, resident->h2d};
+  resident->host = NULL;
+  if (!may_go(r, &item) && push(&r->host_leaving, item)) return;
+  wait_until_it_may_go(r, &item, NULL);
+  give_back_host(r, &item);
+}
+
+void td_residency_drop(td_residency *r, td_resident *resident)
+{
+  td_residency_release_device(r, resident);
+  td_residency_release_host(r, resident);
+}
+
+/* ---- figures -------------------------------------------------------------------------------------------------- */
+
+uint64_t td_residency_bytes(const td_residency *r)
+{
+  return r->device_bytes;
+}
+
+uint64_t td_residency_leaving_bytes(const td_residency *r)
+{
+  return r->leaving_bytes;
+}
+
+uint64_t td_residency_host_bytes(const td_residency *r)
+{
+  return td_host_pool_used(r->pool);
+}
+
+void td_residency_stats_get(const td_residency *r, td_residency_stats *out)
+{
+  *out = r->stats;
+}
+
+void td_residency_stats_reset(td_residency *r)
+{
+  collect(r);
+  r->stats = (td_residency_stats){.peak_bytes = r->device_bytes, .host_peak_bytes = td_host_pool_used(r->pool)};
+}
