@@ -41,11 +41,12 @@ td_status td_writer_retained(td_writer *writer, uint64_t sid, td_error *err);
 
 td_status td_writer_mark(td_writer *writer, uint32_t name, uint64_t op, td_error *err);
 
-/* A member of the interchange's "meta" object, in order; `json` is the text of its value. */
-td_status td_writer_meta(td_writer *writer, const char *key, size_t key_length, const char *json, td_error *err);
+/* A member of the interchange's "meta" object, or of the trace itself (`top`), in order. The key is bytes, `json` the text of
+ * its value. */
+td_status td_writer_meta(td_writer *writer, bool top, const char *key, size_t key_length, const char *json, td_error *err);
 
-/* A schedule, in the order they were made. Its actions must fit the trace when it is finished. */
-td_status td_writer_schedule(td_writer *writer, const td_schedule *schedule, td_error *err);
+/* A schedule, in the order they were made. Whether it fits the trace is for the simulator to say. */
+td_status td_writer_schedule(td_writer *writer, td_schedule *schedule, td_error *err);
 
 /* The trace says when storages were freed, even if none was. Set by the first storage that has a freed_before_op, too. */
 void td_writer_has_frees(td_writer *writer);

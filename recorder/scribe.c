@@ -219,7 +219,7 @@ static td_status write_meta(td_writer *writer, const td_meta *meta, size_t n_met
   for (size_t i = 0; i < n_meta && !status; i++) {
     cJSON *value = cJSON_CreateString(meta[i].value);
     char *json = value ? cJSON_PrintUnformatted(value) : NULL;
-    status = json ? td_writer_meta(writer, meta[i].key, strlen(meta[i].key), json, err) : td_fail_nomem(err);
+    status = json ? td_writer_meta(writer, false, meta[i].key, strlen(meta[i].key), json, err) : td_fail_nomem(err);
     cJSON_free(json);
     cJSON_Delete(value);
   }

@@ -90,7 +90,7 @@ static void store(const td_action *actions, size_t n)
   schedule->early = true;
   schedule->n_actions = n;
   schedule->actions = calloc(n, sizeof *actions);
-  memcpy(schedule->actions, actions, n * sizeof *actions);
+  if (n) memcpy(schedule->actions, actions, n * sizeof *actions);
   cr_assert_eq(td_tape_add_schedule(path, TD_NEWEST, schedule, &err), TD_OK, "%s", err.message);
   td_schedule_destroy(schedule);
 }

@@ -1,0 +1,146 @@
+/* Tapes, as the public header promises them. */
+#include <tapedeck/trace.h>
+
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "format/derive.h"
+#include "format/schedule.h"
+#include "format/tape.h"
+#include "format/trace.h"
+
+td_status td_tape_open(td_tape **out, const char *path, td_error *err)
+{
+  td_tape *tape = calloc(1, sizeof *tape);
+  if (!tape) return td_fail_nomem(err);
+  td_status status = td_db_open(&tape->db, path, path, SQLITE_OPEN_READONLY, err);
+  if (!status) status = td_db_check_header(&tape->db, err);
+  if (!status) status = td_db_check_tables(&tape->db, err);
+  if (status)
+    td_tape_close(tape);
+  else
+    *out = tape;
+  return status;
+}
+
+void td_tape_close(td_tape *tape)
+{
+  if (!tape) return;
+  td_db_close(&tape->db);
+  free(tape);
+}
+
+const char *td_tape_path(const td_tape *tape)
+{
+  return tape->db.path;
+}
+
+td_status td_tape_trace_count(td_tape *tape, int64_t *count, td_error *err)
+{
+  sqlite3_stmt *select = NULL;
+  bool row;
+  td_status status = td_db_prepare(&tape->db, &select, err, "SELECT count(*) FROM trace");
+  if (!status) status = td_db_row(&tape->db, select, &row, err);
+  if (!status) *count = sqlite3_column_int64(select, 0);
+  sqlite3_finalize(select);
+  return status;
+}
+
+/* Everything that one call reads is read in one transaction, so that it is of one moment even while a recorder writes. */
+static td_status begin(td_tape *tape, td_reader *reader, int64_t trace, td_error *err)
+{
+  *reader = (td_reader){0};
+  td_status status = td_db_exec(&tape->db, "BEGIN", err);
+  return status ? status : td_reader_init(reader, &tape->db, trace, err);
+}
+
+static void end(td_tape *tape, td_reader *reader)
+{
+  td_reader_finish(reader);
+  if (!sqlite3_get_autocommit(tape->db.handle)) sqlite3_exec(tape->db.handle, "COMMIT", NULL, NULL, NULL);
+}
+
+td_status td_tape_info(td_tape *tape, int64_t trace, td_trace_info *out, td_error *err)
+{
+  td_reader reader;
+  td_summary summary;
+  td_status status = begin(tape, &reader, trace, err);
+  const td_trace_row *row = &reader.row;
+  if (!status) status = row->complete ? td_summary_get(&tape->db, row->id, &summary, err) : td_derive(&reader, &summary, err);
+  if (!status) {
+    *out = (td_trace_info){.trace = row->id,
+                           .complete = row->complete,
+                           .ops = row->ops,
+                           .accesses = row->accesses,
+                           .outputs = row->outputs,
+                           .storages = row->storages,
+                           .activations = row->activations,
+                           .retained = row->retained,
+                           .compute_ns = summary.compute_ns,
+                           .activation_bytes = summary.activation_bytes,
+                           .retained_bytes = summary.retained_bytes,
+                           .other_bytes = summary.other_bytes,
+                           .peak_bytes = summary.peak_bytes,
+                           .floor_bytes = summary.floor_bytes};
+    snprintf(out->digest, sizeof out->digest, "%s", summary.digest);
+  }
+  end(tape, &reader);
+  return status;
+}
+
+td_status td_tape_load_trace(td_tape *tape, int64_t trace, td_trace **out, td_error *err)
+{
+  td_reader reader;
+  td_status status = begin(tape, &reader, trace, err);
+  if (!status) status = td_trace_read(&reader, out, err);
+  end(tape, &reader);
+  return status;
+}
+
+static td_status resolve(td_tape *tape, int64_t trace, int64_t *id, td_error *err)
+{
+  td_trace_row row;
+  td_status status = td_trace_row_get(&tape->db, trace, &row, err);
+  if (!status) *id = row.id;
+  return status;
+}
+
+td_status td_tape_schedules(td_tape *tape, int64_t trace, int64_t **ids, size_t *count, td_error *err)
+{
+  int64_t id;
+  td_status status = resolve(tape, trace, &id, err);
+  return status ? status : td_schedule_ids(&tape->db, id, ids, count, err);
+}
+
+td_status td_tape_load_schedule(td_tape *tape, int64_t trace, int64_t schedule, td_schedule **out, td_error *err)
+{
+  int64_t id;
+  td_status status = resolve(tape, trace, &id, err);
+  return status ? status : td_schedule_get(&tape->db, id, schedule, out, err);
+}
+
+static td_status add_schedule(const td_db *db, int64_t trace, td_schedule *schedule, td_error *err)
+{
+  td_trace_row row;
+  td_encoder encoder = {0};
+  td_status status = td_db_check_header(db, err);
+  if (!status) status = td_db_check_tables(db, err);
+  if (!status) status = td_db_exec(db, "BEGIN IMMEDIATE", err);
+  if (!status) status = td_trace_row_get(db, trace, &row, err);
+  if (!status && !td_encoder_init(&encoder, 0)) status = td_fail_nomem(err);
+  if (!status) status = td_schedule_put(db, &encoder, row.id, schedule, err);
+  if (!status) status = td_db_exec(db, "COMMIT", err);
+  td_encoder_finish(&encoder);
+  return status; /* closing rolls back what is not committed */
+}
+
+td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedule *schedule, td_error *err)
+{
+  td_db db;
+  int64_t id = schedule->id;
+  td_status status = td_db_open(&db, path, path, SQLITE_OPEN_READWRITE, err);
+  if (!status) status = add_schedule(&db, trace, schedule, err);
+  td_db_close(&db);
+  if (status) schedule->id = id;
+  return status;
+}

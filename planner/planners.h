@@ -1,0 +1,20 @@
+/* What a planner is to td_plan: one row of a const table. */
+#ifndef TD_PLANNER_PLANNERS_H
+#define TD_PLANNER_PLANNERS_H
+
+#include <tapedeck/planner.h>
+
+#include "planner/liveness.h"
+
+typedef struct td_planner {
+  const char *name;
+  bool always_early; /* its schedules are judged with the last access as the end of a storage */
+  /* Fills schedule->actions. TD_E_BUDGET: report has the smallest budget that works and the op that sets it. The options
+   * have all defaults filled in; host_bytes is UINT64_MAX for none. */
+  td_status (*plan)(const td_liveness *liveness, const td_plan_options *options, td_schedule *schedule,
+                    td_plan_report *report, td_error *err);
+} td_planner;
+
+extern const td_planner td_greedy_planner;
+
+#endif

@@ -1,0 +1,70 @@
+#include "planner/segtree.h"
+
+#include <stdlib.h>
+
+#define LOWEST (INT64_MIN / 2) /* far from overflow in both directions */
+
+bool td_segtree_init(td_segtree *tree, size_t n)
+{
+  *tree = (td_segtree){.leaves = 1};
+  while (tree->leaves < n) tree->leaves *= 2;
+  tree->most = calloc(2 * tree->leaves, sizeof *tree->most);
+  tree->added = calloc(2 * tree->leaves, sizeof *tree->added);
+  return tree->most && tree->added;
+}
+
+void td_segtree_finish(td_segtree *tree)
+{
+  free(tree->most);
+  free(tree->added);
+  *tree = (td_segtree){0};
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+static void change(td_segtree *tree, size_t node, int64_t value)
+{
+  tree->most[node] += value;
+  tree->added[node] += value;
+}
+
+static void renew_above(td_segtree *tree, size_t node)
+{
+  for (node /= 2; node; node /= 2) tree->most[node] = larger(tree->most[2 * node], tree->most[2 * node + 1]) + tree->added[node];
+}
+
+void td_segtree_add(td_segtree *tree, size_t from, size_t to, int64_t value)
+{
+  if (from >= to) return;
+  size_t left = from + tree->leaves, right = to + tree->leaves;
+  for (size_t l = left, r = right; l < r; l /= 2, r /= 2) {
+    if (l & 1) change(tree, l++, value);
+    if (r & 1) change(tree, --r, value);
+  }
+  renew_above(tree, left);
+  renew_above(tree, right - 1);
+}
+
+static int64_t max_in(const td_segtree *tree, size_t node, size_t low, size_t width, size_t from, size_t to)
+{
+  if (from <= low && low + width <= to) return tree->most[node];
+  if (low >= to || low + width <= from) return LOWEST;
+  return larger(max_in(tree, 2 * node, low, width / 2, from, to),
+                max_in(tree, 2 * node + 1, low + width / 2, width / 2, from, to)) +
+         tree->added[node];
+}
+
+int64_t td_segtree_max(const td_segtree *tree, size_t from, size_t to)
+{
+  return from < to ? max_in(tree, 1, 0, tree->leaves, from, to) : LOWEST;
+}
+
+size_t td_segtree_argmax(const td_segtree *tree)
+{
+  size_t node = 1;
+  while (node < tree->leaves) node = 2 * node + (tree->most[2 * node] < tree->most[2 * node + 1]);
+  return node - tree->leaves;
+}
