@@ -107,7 +107,7 @@ td_status td_session_create(td_deck **out, const td_session_options *options, td
 {
   if (!options->path || !*options->path) return td_fail(err, TD_E_ARG, "a session needs a path for its tape");
   if (!options->device) return td_fail(err, TD_E_ARG, "a session needs a device");
-  session *s;
+  session *s = NULL;
   td_role *recorder;
   td_deck *deck;
   td_status status = session_new(&s, options, err);

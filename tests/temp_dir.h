@@ -11,8 +11,6 @@
 
 typedef struct temp_dir {
   char path[64];
-  char file[8][400]; /* the last names that temp_file gave out */
-  unsigned next;
 } temp_dir;
 
 static inline temp_dir temp_dir_create(void)
@@ -22,10 +20,13 @@ static inline temp_dir temp_dir_create(void)
   return dir;
 }
 
-static inline const char *temp_file(temp_dir *dir, const char *name)
+/* Valid until eight more were asked for. */
+static inline const char *temp_file(const temp_dir *dir, const char *name)
 {
-  char *file = dir->file[dir->next++ % 8];
-  snprintf(file, sizeof dir->file[0], "%s/%s", dir->path, name);
+  static char files[8][400];
+  static unsigned next;
+  char *file = files[next++ % 8];
+  snprintf(file, sizeof files[0], "%s/%s", dir->path, name);
   return file;
 }
 

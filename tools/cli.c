@@ -1,0 +1,189 @@
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tapedeck/size.h>
+
+const char *arg(const args *args, const char *name)
+{
+  for (int i = 0; args->verb->options[i].name; i++)
+    if (strcmp(args->verb->options[i].name, name) == 0) return args->values[i];
+  return NULL;
+}
+
+int trouble(const args *args, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  fprintf(stderr, "tapedeck %s: ", args->verb->name);
+  vfprintf(stderr, format, list);
+  fputc('\n', stderr);
+  va_end(list);
+  return EXIT_TROUBLE;
+}
+
+int failed(const args *args, const td_error *err)
+{
+  trouble(args, "%s", err->message);
+  return err->status == TD_E_BUDGET ? EXIT_CANNOT : EXIT_TROUBLE;
+}
+
+bool number_arg(const args *args, const char *name, int64_t otherwise, int64_t *number)
+{
+  const char *text = arg(args, name);
+  *number = otherwise;
+  if (!text) return true;
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (errno || end == text || *end || value < 1 || *text == ' ') {
+    trouble(args, "--%s %s: expected a number from 1", name, text);
+    return false;
+  }
+  *number = value;
+  return true;
+}
+
+bool rate_arg(const args *args, const char *name, double *rate)
+{
+  td_error err;
+  const char *text = arg(args, name);
+  if (!text || !td_parse_rate(text, rate, &err)) return true;
+  trouble(args, "--%s: %s", name, err.message);
+  return false;
+}
+
+bool open_trace(const args *args, td_tape **tape, td_trace **trace, td_trace_info *info)
+{
+  td_error err;
+  int64_t number;
+  if (!number_arg(args, "trace", TD_NEWEST, &number)) return false;
+  td_tape *opened = NULL;
+  td_status status = td_tape_open(&opened, args->operands[0], &err);
+  if (!status && info) status = td_tape_info(opened, number, info, &err);
+  if (!status) status = td_tape_load_trace(opened, number, trace, &err);
+  if (status) {
+    td_tape_close(opened);
+    failed(args, &err);
+    return false;
+  }
+  *tape = opened;
+  return true;
+}
+
+/* ---- output --------------------------------------------------------------------------------------------------- */
+
+static char doomed[2][4096];
+
+static void end_by_signal(int number)
+{
+  for (int i = 0; i < 2; i++)
+    if (doomed[i][0]) unlink(doomed[i]);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void remove_on_signal(const char *file, const char *other)
+{
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &before);
+  snprintf(doomed[0], sizeof doomed[0], "%s", file ? file : "");
+  snprintf(doomed[1], sizeof doomed[1], "%s", other ? other : "");
+  signal(SIGINT, end_by_signal);
+  signal(SIGTERM, end_by_signal);
+  signal(SIGHUP, end_by_signal);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+bool output_open(const args *args, output *out, const char *path)
+{
+  *out = (output){.path = path, .to = stdout};
+  if (!path) return true;
+  if ((size_t)snprintf(out->part, sizeof out->part, "%s.part", path) >= sizeof out->part) {
+    trouble(args, "cannot write %s: the name is too long", path);
+    return false;
+  }
+  out->to = fopen(out->part, "wb");
+  if (!out->to) {
+    trouble(args, "cannot write %s: %s", path, strerror(errno));
+    return false;
+  }
+  remove_on_signal(out->part, NULL);
+  return true;
+}
+
+bool output_close(const args *args, output *out, bool whole)
+{
+  if (!out->path) return true; /* main looks after stdout */
+  errno = 0;
+  bool written = !ferror(out->to) & !fclose(out->to);
+  if (whole && written && !rename(out->part, out->path)) {
+    remove_on_signal(NULL, NULL);
+    return true;
+  }
+  int cause = errno;
+  unlink(out->part);
+  remove_on_signal(NULL, NULL);
+  if (whole) trouble(args, "cannot write %s: %s", out->path, strerror(cause));
+  return !whole;
+}
+
+/* ---- JSON and text -------------------------------------------------------------------------------------------- */
+
+void json_u64(cJSON *object, const char *key, uint64_t value)
+{
+  char digits[24];
+  snprintf(digits, sizeof digits, "%" PRIu64, value); /* cJSON's own numbers are doubles */
+  cJSON_AddRawToObject(object, key, digits);
+}
+
+/* A name's bytes need not be UTF-8, which JSON must be; those that are not become '?'. */
+void json_string(cJSON *object, const char *key, const char *text)
+{
+  char *copy = strdup(text);
+  for (char *c = copy; c && *c; c++)
+    if ((unsigned char)*c >= 0x80) *c = '?';
+  cJSON_AddStringToObject(object, key, copy ? copy : "");
+  free(copy);
+}
+
+int json_print(const args *args, cJSON *object)
+{
+  char *text = cJSON_Print(object);
+  cJSON_Delete(object);
+  if (!text) return trouble(args, "out of memory");
+  puts(text);
+  cJSON_free(text);
+  return EXIT_DONE;
+}
+
+char *with_commas(uint64_t number, char *text)
+{
+  char digits[24];
+  int n = snprintf(digits, sizeof digits, "%" PRIu64, number), to = 0;
+  for (int i = 0; i < n; i++) {
+    if (i && (n - i) % 3 == 0) text[to++] = ',';
+    text[to++] = digits[i];
+  }
+  text[to] = '\0';
+  return text;
+}
+
+char *as_time(uint64_t ns, char *text)
+{
+  static const char *const units[] = {"ns", "us", "ms", "s"};
+  double value = (double)ns;
+  int unit = 0;
+  for (; unit < 3 && value >= 1000; unit++) value /= 1000;
+  snprintf(text, 32, unit ? "%.3g %s" : "%.0f %s", value, units[unit]);
+  if (unit == 3) snprintf(text, 32, "%.2f s", value);
+  return text;
+}

@@ -1,0 +1,94 @@
+/* What all verbs share: options, errors, output files and JSON. */
+#ifndef TD_TOOLS_CLI_H
+#define TD_TOOLS_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cjson/cJSON.h>
+
+#include <tapedeck/trace.h>
+
+/* Exit codes, the same for every verb. */
+enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_TROUBLE = 2, EXIT_CANNOT = 3 };
+
+typedef struct option_def {
+  const char *name;  /* without the dashes */
+  const char *value; /* a placeholder such as "SIZE"; NULL: a flag */
+  const char *help;
+  char letter; /* '\0': none */
+} option_def;
+
+#define OPTIONS_MAX 16
+
+typedef struct verb verb;
+
+/* The command line of a verb. */
+typedef struct args {
+  const verb *verb;
+  const char *values[OPTIONS_MAX]; /* by position in verb->options; NULL: not given */
+  char **operands;
+  int n_operands;
+} args;
+
+struct verb {
+  const char *name;
+  const char *operands; /* as the usage line shows them */
+  int n_operands;
+  const char *summary; /* one line */
+  const char *details; /* a paragraph, or NULL */
+  const char *example;
+  const option_def *options; /* name NULL last */
+  int (*run)(const args *args);
+};
+
+#define OPTION_JSON {"json", NULL, "print one JSON object", '\0'}
+#define OPTION_TRACE {"trace", "N", "the trace to read; default: the newest", '\0'}
+
+/* The value of an option, "" for a flag that is there, NULL if it was not given. */
+const char *arg(const args *args, const char *name);
+
+/* Prints "tapedeck VERB: MESSAGE" on stderr and returns EXIT_TROUBLE. */
+int trouble(const args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same with the error's message. */
+int failed(const args *args, const td_error *err);
+
+/* The number that an option gives, or `otherwise`. False, with a message, if it is none from 1 to 2^63-1. */
+bool number_arg(const args *args, const char *name, int64_t otherwise, int64_t *number);
+bool rate_arg(const args *args, const char *name, double *rate);
+
+/* Opens the tape that the first operand names and loads the trace that --trace asks for. `info` may be NULL. False, with a
+ * message, on failure. */
+bool open_trace(const args *args, td_tape **tape, td_trace **trace, td_trace_info *info);
+
+/* ---- output ---- */
+
+/* A file that gets its name when it is whole; what is half done goes, on Ctrl-C too. One at a time. */
+typedef struct output {
+  const char *path; /* NULL: stdout */
+  FILE *to;
+  char part[4096];
+} output;
+
+bool output_open(const args *args, output *out, const char *path);
+/* Ends it: gives it its name if `whole` and all could be written. False, with a message, on failure. */
+bool output_close(const args *args, output *out, bool whole);
+
+/* Removes these two files if a signal ends the program; NULL: none. For files that the library writes. */
+void remove_on_signal(const char *file, const char *other);
+
+/* ---- JSON ---- */
+
+void json_u64(cJSON *object, const char *key, uint64_t value); /* every digit */
+void json_string(cJSON *object, const char *key, const char *text);
+/* Prints and frees it; returns EXIT_DONE, or EXIT_TROUBLE if memory ran out. */
+int json_print(const args *args, cJSON *object);
+
+/* "12,345" in a buffer of 32 bytes. */
+char *with_commas(uint64_t number, char *text);
+/* "1.23 ms" in a buffer of 32 bytes. */
+char *as_time(uint64_t ns, char *text);
+
+#endif

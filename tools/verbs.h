@@ -1,0 +1,9 @@
+/* The verbs, one file each. */
+#ifndef TD_TOOLS_VERBS_H
+#define TD_TOOLS_VERBS_H
+
+#include "cli.h"
+
+extern const verb verb_import, verb_export, verb_info, verb_verify, verb_plan, verb_simulate, verb_replay, verb_view;
+
+#endif
