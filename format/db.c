@@ -113,7 +113,7 @@ td_status td_db_fail(const td_db *db, const char *doing, td_error *err)
   int cause = db->handle ? sqlite3_system_errno(db->handle) : 0;
   const char *what = db->handle ? sqlite3_errmsg(db->handle) : "out of memory";
   if (status == TD_E_NOMEM) return td_fail_nomem(err);
-  if (status == TD_E_IO && cause) return td_fail(err, status, "cannot %s %s: %s (%s)", doing, db->path, strerror(cause), what);
+  if (status == TD_E_IO && cause) return td_fail(err, status, "cannot %s %s: %s", doing, db->path, strerror(cause));
   if (status == TD_E_IO) return td_fail(err, status, "cannot %s %s: %s", doing, db->path, what);
   return td_fail(err, status, "%s is damaged: %s", db->path, what);
 }

@@ -104,7 +104,7 @@ static bool parse(args *args, int argc, char **argv, int *exit_code)
 static int flush_stdout(int exit_code)
 {
   errno = 0;
-  if (!fflush(stdout) && !ferror(stdout)) return exit_code;
+  if ((!fflush(stdout) && !ferror(stdout)) || exit_code == EXIT_TROUBLE) return exit_code;
   fprintf(stderr, "tapedeck: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
   return EXIT_TROUBLE;
 }
