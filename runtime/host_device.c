@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -129,9 +130,10 @@ static td_status open_device(td_device **out, const td_device_options *options, 
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
+/* Main memory is overcommitted, so what can never be there is refused here. */
 static void *aligned(uint64_t bytes)
 {
-  if (bytes > SIZE_MAX - ALIGN) return NULL;
+  if (bytes > (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE)) return NULL;
   return aligned_alloc(ALIGN, bytes ? ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN);
 }
 

@@ -166,6 +166,7 @@ td_status td_residency_bind(td_residency *r, td_resident *resident, td_error *er
 td_status td_residency_written(td_residency *r, td_resident *resident, td_error *err)
 {
   td_status status = wait_for(r, resident->d2h, err);
+  if (!status) status = wait_for(r, resident->h2d, err); /* which would write over the new bytes */
   if (!status) resident->version++;
   return status;
 }

@@ -39,7 +39,7 @@ void td_residency_destroy(td_residency *residency);
  * back. TD_E_NOMEM if they do not fit into limit and capacity even so. */
 td_status td_residency_bind(td_residency *residency, td_resident *resident, td_error *err);
 
-/* The device bytes are about to be, or have been, written. Waits for a D2H that still reads them. */
+/* The device bytes are about to be, or have been, written. Waits for copies that still read or write them. */
 td_status td_residency_written(td_residency *residency, td_resident *resident, td_error *err);
 
 /* Queues a copy to the host. A host copy that is current makes it a no-op. TD_E_STATE: nothing on the device. */

@@ -1,0 +1,478 @@
+/* What a tape survives, and what it refuses. */
+#include <criterion/criterion.h>
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "format/fixture.h"
+#include "format/writer.h"
+#include "temp_dir.h"
+
+static temp_dir dir;
+static td_error err;
+static const char *path;
+
+static void create(void)
+{
+  dir = temp_dir_create();
+  path = temp_file(&dir, "step.tape");
+}
+
+static void destroy(void)
+{
+  temp_dir_remove(&dir);
+}
+
+TestSuite(tape, .init = create, .fini = destroy);
+
+#define CHECK(call) cr_assert_eq((call), TD_OK, "%s", err.message)
+
+static void make_full_tape(void)
+{
+  const char *json = temp_file(&dir, "in.json");
+  write_file(json, FULL_TRACE, sizeof FULL_TRACE - 1);
+  CHECK(td_import(json, path, NULL, &err));
+  unlink(json);
+}
+
+/* Appends `n` ops, each reading the one before and writing a storage of its own. */
+static void write_ops(td_writer *writer, uint64_t first, uint64_t n)
+{
+  uint32_t name;
+  CHECK(td_writer_name(writer, "op", 2, &name, &err));
+  for (uint64_t i = first; i < first + n; i++) {
+    td_written_access accesses[] = {{i, TD_READ}, {i + 1, TD_WRITE}};
+    td_written_output output = {0, i + 1};
+    CHECK(td_writer_storage(writer, &(td_storage_info){.sid = i + 1, .bytes = 4096, .freed_before_op = TD_NEVER}, &err));
+    CHECK(td_writer_activation(writer, i + 1, &err));
+    CHECK(td_writer_op(writer, name, i * 7919 % 100000, 1, false, accesses, 2, &output, 1, &err));
+  }
+}
+
+static td_writer *start_writer(void)
+{
+  td_writer *writer;
+  CHECK(td_writer_create(&writer, path, &err));
+  CHECK(td_writer_storage(writer, &(td_storage_info){.sid = 0, .bytes = 1, .freed_before_op = TD_NEVER}, &err));
+  return writer;
+}
+
+static td_trace *load(const char *file)
+{
+  td_tape *tape;
+  td_trace *trace;
+  CHECK(td_tape_open(&tape, file, &err));
+  CHECK(td_tape_load_trace(tape, TD_NEWEST, &trace, &err));
+  td_tape_close(tape);
+  return trace;
+}
+
+/* ---- death ---------------------------------------------------------------------------------------------------- */
+
+Test(tape, a_killed_writer_leaves_a_readable_unfinished_tape)
+{
+  int ready[2];
+  cr_assert_eq(pipe(ready), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    td_writer *writer = start_writer();
+    write_ops(writer, 0, 1000);
+    td_writer_commit(writer, &err);
+    write_ops(writer, 1000, 500);
+    (void)!write(ready[1], "x", 1);
+    pause();
+  }
+  char byte;
+  cr_assert_eq(read(ready[0], &byte, 1), 1);
+  const char *part = temp_file(&dir, "step.tape.part");
+  td_trace *alive = load(part); /* while it is being written, too */
+  cr_expect_eq(alive->n_ops, 1000);
+  td_trace_destroy(alive);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+
+  td_tape *tape;
+  td_trace_info info;
+  CHECK(td_tape_open(&tape, part, &err));
+  CHECK(td_tape_info(tape, TD_NEWEST, &info, &err));
+  cr_expect_not(info.complete);
+  cr_expect_eq(info.ops, 1000);
+  cr_expect_eq(info.activation_bytes, 1000 * 4096);
+  td_tape_close(tape);
+  uint64_t damages;
+  CHECK(td_tape_verify(part, NULL, NULL, &damages, &err));
+  cr_expect_eq(damages, 0);
+  cr_expect_neq(access(path, F_OK), 0);
+
+  td_writer *writer = start_writer(); /* the next recording takes its place */
+  write_ops(writer, 0, 3);
+  CHECK(td_writer_finish(writer, NULL, &err));
+  cr_expect_eq(temp_dir_count(&dir), 1);
+}
+
+Test(tape, killed_at_any_moment_it_opens)
+{
+  for (unsigned round = 0; round < 20; round++) {
+    pid_t child = fork();
+    if (child == 0) {
+      td_writer *writer = start_writer();
+      for (uint64_t i = 0;; i += 50) {
+        write_ops(writer, i, 50);
+        td_writer_commit(writer, &err);
+      }
+    }
+    usleep(3000 + 1700 * round);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    td_tape *tape;
+    td_trace_info info;
+    const char *part = temp_file(&dir, "step.tape.part");
+    td_status status = td_tape_open(&tape, part, &err);
+    if (status == TD_E_IO || status == TD_E_FORMAT) continue; /* before the tables were there */
+    cr_assert_eq(status, TD_OK, "%s", err.message);
+    CHECK(td_tape_info(tape, TD_NEWEST, &info, &err));
+    cr_expect_eq(info.ops % 50, 0);
+    td_tape_close(tape);
+  }
+}
+
+Test(tape, two_writers_of_one_name)
+{
+  td_writer *first = start_writer(), *second;
+  cr_expect_eq(td_writer_create(&second, path, &err), TD_E_IO);
+  cr_expect_not_null(strstr(err.message, "another process is writing it"), "%s", err.message);
+  write_ops(first, 0, 5);
+  CHECK(td_writer_finish(first, NULL, &err));
+  td_trace *trace = load(path);
+  cr_expect_eq(trace->n_ops, 5);
+  td_trace_destroy(trace);
+}
+
+Test(tape, a_finished_tape_is_one_file_and_opens_where_nothing_may_be_written)
+{
+  make_full_tape();
+  cr_expect_eq(temp_dir_count(&dir), 1);
+  chmod(path, 0444);
+  chmod(dir.path, 0555);
+  pid_t child = fork();
+  if (child == 0) {
+    if (getuid() == 0 && setuid(65534)) _exit(3);
+    td_tape *tape;
+    td_trace_info info;
+    _exit(td_tape_open(&tape, path, NULL) || td_tape_info(tape, TD_NEWEST, &info, NULL) || info.ops != 2);
+  }
+  int how;
+  waitpid(child, &how, 0);
+  chmod(dir.path, 0755);
+  cr_expect_eq(how, 0);
+}
+
+/* ---- damage and versions -------------------------------------------------------------------------------------- */
+
+static uint64_t damages_of(const char *file, td_status *status)
+{
+  uint64_t n = 0;
+  *status = td_tape_verify(file, NULL, NULL, &n, &err);
+  return n;
+}
+
+static char *export_text(const char *file)
+{
+  td_tape *tape;
+  char *text = NULL;
+  size_t length;
+  if (td_tape_open(&tape, file, &err)) return NULL;
+  FILE *out = open_memstream(&text, &length);
+  td_status status = td_export(tape, TD_NEWEST, out, &err);
+  fclose(out);
+  td_tape_close(tape);
+  if (!status) return text;
+  free(text);
+  return NULL;
+}
+
+/* A flipped bit is found, or it changes nothing that anyone can read. */
+Test(tape, a_flipped_bit_is_found_or_harmless)
+{
+  make_full_tape();
+  size_t length;
+  char *bytes = read_file(path, &length), *right = export_text(path);
+  const char *flipped = temp_file(&dir, "flipped.tape");
+  unsigned found = 0, harmless = 0;
+  for (size_t at = 0; at < length; at += 1 + at % 5) {
+    td_status status;
+    bytes[at] ^= (char)(1 << at % 8);
+    write_file(flipped, bytes, length);
+    bytes[at] ^= (char)(1 << at % 8);
+    uint64_t n = damages_of(flipped, &status);
+    if (status || n) {
+      found++;
+      continue;
+    }
+    char *text = export_text(flipped);
+    cr_assert(text && strcmp(text, right) == 0, "byte %zu: not found, and another answer", at);
+    harmless++;
+    free(text);
+  }
+  cr_expect_gt(found, 500);
+  cr_expect_lt(harmless, 4 * found);
+  free(bytes);
+  free(right);
+}
+
+Test(tape, a_tape_cut_off_anywhere_is_told)
+{
+  make_full_tape();
+  size_t length;
+  char *bytes = read_file(path, &length);
+  const char *cut = temp_file(&dir, "cut.tape");
+  td_tape *tape;
+  for (size_t keep = 0; keep < length; keep += 97) {
+    write_file(cut, bytes, keep);
+    td_status status = td_tape_open(&tape, cut, &err);
+    cr_assert(status == TD_E_FORMAT || status == TD_E_DAMAGED, "%zu bytes: %d", keep, status);
+  }
+  free(bytes);
+}
+
+static void change(const char *sql)
+{
+  sqlite3 *db;
+  char *message = NULL;
+  cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK);
+  cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, &message), SQLITE_OK, "%s", message);
+  sqlite3_close(db);
+}
+
+Test(tape, a_newer_version_is_refused_with_both_named)
+{
+  make_full_tape();
+  change("PRAGMA user_version = 2");
+  td_tape *tape;
+  cr_expect_eq(td_tape_open(&tape, path, &err), TD_E_VERSION);
+  cr_expect_not_null(strstr(err.message, "version 2"), "%s", err.message);
+  cr_expect_not_null(strstr(err.message, "up to 1"), "%s", err.message);
+}
+
+Test(tape, another_database_is_no_tape)
+{
+  change("CREATE TABLE t(x)");
+  td_tape *tape;
+  cr_expect_eq(td_tape_open(&tape, path, &err), TD_E_FORMAT);
+  cr_expect_not_null(strstr(err.message, "not a tape"), "%s", err.message);
+}
+
+Test(tape, a_changed_row_does_not_match_its_seal)
+{
+  make_full_tape();
+  change("UPDATE summary SET peak_bytes = 1");
+  td_tape *tape;
+  td_trace_info info;
+  CHECK(td_tape_open(&tape, path, &err));
+  cr_expect_eq(td_tape_info(tape, TD_NEWEST, &info, &err), TD_E_DAMAGED);
+  td_tape_close(tape);
+  td_status status;
+  cr_expect_eq(damages_of(path, &status), 1);
+  cr_expect_eq(status, TD_OK);
+}
+
+Test(tape, a_missing_block_is_found)
+{
+  make_full_tape();
+  change("DELETE FROM block WHERE col = 3");
+  td_status status;
+  cr_expect_gt(damages_of(path, &status), 0);
+}
+
+Test(tape, unknown_tables_do_no_harm)
+{
+  make_full_tape();
+  change("CREATE TABLE notes(text); INSERT INTO notes VALUES('mine')");
+  td_trace *trace = load(path);
+  td_trace_destroy(trace);
+  td_schedule *schedule = calloc(1, sizeof *schedule);
+  schedule->planner = strdup("mine");
+  CHECK(td_tape_add_schedule(path, TD_NEWEST, schedule, &err));
+  cr_expect_eq(schedule->id, 3);
+  td_schedule_destroy(schedule);
+  td_status status;
+  cr_expect_eq(damages_of(path, &status), 0);
+}
+
+/* A count that the file cannot hold is not believed. */
+Test(tape, a_huge_count_is_refused_before_memory_is_taken)
+{
+  make_full_tape();
+  change("UPDATE trace SET ops = 9000000000000000000");
+  td_tape *tape;
+  td_trace *trace;
+  CHECK(td_tape_open(&tape, path, &err));
+  cr_expect_neq(td_tape_load_trace(tape, TD_NEWEST, &trace, &err), TD_OK);
+  td_tape_close(tape);
+}
+
+/* ---- schedules and several blocks ----------------------------------------------------------------------------- */
+
+Test(tape, schedules_are_numbered_in_order)
+{
+  make_full_tape();
+  td_tape *tape;
+  td_schedule *schedule = NULL;
+  int64_t *ids;
+  size_t n;
+  CHECK(td_tape_open(&tape, path, &err));
+  CHECK(td_tape_schedules(tape, TD_NEWEST, &ids, &n, &err));
+  cr_assert_eq(n, 2);
+  cr_expect(ids[0] == 1 && ids[1] == 2);
+  free(ids);
+  CHECK(td_tape_load_schedule(tape, TD_NEWEST, 1, &schedule, &err));
+  cr_expect_str_eq(schedule->planner, "mine");
+  cr_expect(schedule->early);
+  cr_expect_eq(schedule->n_actions, 3);
+  cr_expect_eq(schedule->actions[2].phase, TD_PRE);
+  cr_expect_eq(schedule->actions[2].kind, TD_COPY_H2D);
+  td_schedule_destroy(schedule);
+  cr_expect_eq(td_tape_load_schedule(tape, TD_NEWEST, 3, &schedule, &err), TD_E_NOT_FOUND);
+  cr_expect_eq(td_tape_load_schedule(tape, 2, 1, &schedule, &err), TD_E_NOT_FOUND);
+  td_tape_close(tape);
+}
+
+Test(tape, many_blocks_with_commits_between)
+{
+  td_writer *writer = start_writer();
+  const uint64_t n = 50000;
+  for (uint64_t i = 0; i < n; i += 5000) {
+    write_ops(writer, i, 5000);
+    if (i % 15000 == 0) CHECK(td_writer_commit(writer, &err));
+  }
+  /* the later word counts */
+  CHECK(td_writer_storage(writer, &(td_storage_info){.sid = 17, .bytes = 99, .freed_before_op = 18}, &err));
+  CHECK(td_writer_finish(writer, NULL, &err));
+  td_trace *trace = load(path);
+  cr_assert_eq(trace->n_ops, n);
+  cr_expect_eq(trace->n_storages, n + 1);
+  for (uint64_t i = 0; i < n; i++) {
+    cr_assert_eq(trace->ops[i].dur_ns, i * 7919 % 100000);
+    cr_assert_eq(trace->storages[trace->accesses[2 * i].storage].sid, i);
+    cr_assert_eq(trace->storages[trace->accesses[2 * i + 1].storage].sid, i + 1);
+    cr_assert_eq(trace->accesses[2 * i + 1].kind, TD_WRITE);
+    cr_assert_eq(trace->storages[trace->outputs[i].storage].sid, i + 1);
+  }
+  cr_expect_eq(trace->storages[17].bytes, 99);
+  cr_expect_eq(trace->storages[17].freed_before_op, 18);
+  cr_expect(trace->has_frees);
+  td_trace_destroy(trace);
+}
+
+static uint64_t random_number(void)
+{
+  static uint64_t state = 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return state >> (state >> 58);
+}
+
+/* Random numbers of all sizes, in every column, written as JSON, come back as the same bytes. */
+Test(tape, random_traces_come_back)
+{
+  const char *json = temp_file(&dir, "in.json");
+  for (int round = 0; round < 200; round++) {
+    char *text = NULL;
+    size_t length;
+    FILE *to = open_memstream(&text, &length);
+    uint64_t sids[40], n_sids = 1 + random_number() % 40, n_ops = random_number() % 50;
+    for (uint64_t i = 0; i < n_sids; i++) sids[i] = random_number() - i * (random_number() % 2 == 0);
+    fputs("{\"ops\": [\n", to);
+    for (uint64_t i = 0; i < n_ops; i++) {
+      uint64_t leaves = 1 + random_number() / 2;
+      fprintf(to, "%s{\"name\": \"n%u\", \"dur_ns\": %llu, \"leaves\": %llu, \"out\": [", i ? ",\n" : "",
+              (unsigned)(random_number() % 9), (unsigned long long)random_number(), (unsigned long long)leaves);
+      for (uint64_t k = random_number() % 4; k; k--)
+        fprintf(to, "[%llu, %llu]%s", (unsigned long long)(random_number() % leaves), (unsigned long long)sids[random_number() % n_sids],
+                k > 1 ? ", " : "");
+      fputs("], \"acc\": [", to);
+      for (uint64_t k = random_number() % 6; k; k--)
+        fprintf(to, "[%llu, \"%c\"]%s", (unsigned long long)sids[random_number() % n_sids], random_number() % 2 ? 'R' : 'W', k > 1 ? ", " : "");
+      fputs(random_number() % 7 ? "]}" : "], \"opaque\": true}", to);
+    }
+    fputs("\n],\n\"storages\": {", to);
+    bool any = false;
+    for (uint64_t i = 0; i < n_sids; i++) {
+      bool again = false;
+      for (uint64_t k = 0; k < i; k++) again |= sids[k] == sids[i];
+      if (again) continue;
+      fprintf(to, "%s\"%llu\": %llu", any ? ", " : "", (unsigned long long)sids[i], (unsigned long long)random_number());
+      any = true;
+    }
+    fprintf(to, "},\n\"activation_sids\": [%llu],\n\"retained\": []}\n", (unsigned long long)sids[0]);
+    fclose(to);
+    write_file(json, text, length);
+    CHECK(td_import(json, path, NULL, &err));
+    char *back = export_text(path);
+    cr_assert_str_eq(back, text, "round %d", round);
+    uint64_t damages;
+    CHECK(td_tape_verify(path, NULL, NULL, &damages, &err));
+    cr_assert_eq(damages, 0);
+    free(back);
+    free(text);
+  }
+}
+
+/* ---- digest, peak and floor ----------------------------------------------------------------------------------- */
+
+static td_trace_info info_of(const char *text)
+{
+  const char *json = temp_file(&dir, "in.json");
+  td_tape *tape;
+  td_trace_info info;
+  write_file(json, text, strlen(text));
+  CHECK(td_import(json, path, NULL, &err));
+  CHECK(td_tape_open(&tape, path, &err));
+  CHECK(td_tape_info(tape, TD_NEWEST, &info, &err));
+  td_tape_close(tape);
+  return info;
+}
+
+#define STEP(name, dur, leaves, out, acc, bytes, rest)                                                                 \
+  "{\"ops\": [{\"name\": \"" name "\", \"dur_ns\": " dur ", \"leaves\": " leaves ", \"out\": [" out "], \"acc\": [" acc     \
+  "]}], \"storages\": {" bytes "}, " rest "}"
+
+#define A STEP("a", "5", "2", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]")
+
+Test(tape, the_digest_is_of_everything_but_time_and_sids)
+{
+  td_trace_info a = info_of(A);
+  cr_expect_eq(strlen(a.digest), 32);
+  const char *same[] = {
+      STEP("a", "6", "2", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "2", "[0, 900]", "[7, \"R\"], [900, \"W\"]", "\"7\": 20, \"900\": 10",
+           "\"activation_sids\": [900], \"retained\": [900], \"marks\": [[\"end\", 1]], \"meta\": {\"x\": 1}"),
+  };
+  const char *other[] = {
+      STEP("b", "5", "2", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "3", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "2", "[1, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "2", "[0, 1]", "[2, \"W\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "2", "[0, 1]", "[1, \"W\"], [2, \"R\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "2", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 11, \"2\": 20", "\"activation_sids\": [1], \"retained\": [1]"),
+      STEP("a", "5", "2", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20", "\"activation_sids\": [1], \"retained\": []"),
+      STEP("a", "5", "2", "[0, 1]", "[2, \"R\"], [1, \"W\"]", "\"1\": 10, \"2\": 20",
+           "\"activation_sids\": [1], \"retained\": [], \"freed_before_op\": {\"1\": 1}"),
+  };
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++) cr_expect_str_eq(info_of(same[i]).digest, a.digest, "%zu", i);
+  for (size_t i = 0; i < sizeof other / sizeof *other; i++) cr_expect_str_neq(info_of(other[i]).digest, a.digest, "%zu", i);
+}
+
+Test(tape, peak_and_floor)
+{
+#define OP(acc) "{\"name\": \"a\", \"dur_ns\": 3, \"leaves\": 1, \"out\": [], \"acc\": [" acc "]}"
+  td_trace_info info = info_of("{\"ops\": [" OP("[1, \"W\"]") "," OP("[1, \"R\"], [2, \"W\"]") "," OP("[9, \"R\"], [3, \"W\"]") ","
+                               OP("[3, \"R\"]") "], \"storages\": {\"1\": 100, \"2\": 10, \"3\": 7, \"9\": 1000}, "
+                               "\"activation_sids\": [1, 2, 3], \"retained\": [2], \"freed_before_op\": {\"1\": 3, \"3\": 4}}");
+  cr_expect_eq(info.peak_bytes, 117); /* during op 2: 1 until its free, 2 retained, 3 new */
+  cr_expect_eq(info.floor_bytes, 110); /* op 1 accesses 1 and 2 */
+  cr_expect_eq(info.retained_bytes, 10);
+  cr_expect_eq(info.other_bytes, 1000);
+  cr_expect_eq(info.compute_ns, 12);
+}
