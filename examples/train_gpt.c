@@ -154,18 +154,22 @@ static model create_model(size_t layers)
   return m;
 }
 
-/* All parameters, one by one; NULL after the last. */
+/* All parameters, one by one. */
+static size_t count(const model *m)
+{
+  return 4 + 6 * m->layers;
+}
+
 static parameter *parameter_at(model *m, size_t i)
 {
-  parameter *outer[] = {&m->token, &m->place, &m->norm, &m->head};
-  if (i < 4) return outer[i];
-  layer *l = i - 4 < 6 * m->layers ? &m->layer[(i - 4) / 6] : NULL;
-  return l ? (parameter *[]){&l->norm1, &l->qkv, &l->proj, &l->norm2, &l->up, &l->down}[(i - 4) % 6] : NULL;
+  if (i < 4) return (parameter *[]){&m->token, &m->place, &m->norm, &m->head}[i];
+  layer *l = &m->layer[(i - 4) / 6];
+  return (parameter *[]){&l->norm1, &l->qkv, &l->proj, &l->norm2, &l->up, &l->down}[(i - 4) % 6];
 }
 
 static void destroy_model(model *m)
 {
-  for (size_t i = 0; parameter_at(m, i); i++) {
+  for (size_t i = 0; i < count(m); i++) {
     parameter *p = parameter_at(m, i);
     free(p->value.own), free(p->gradient.own), free(p->first.own), free(p->second.own);
   }
@@ -513,7 +517,7 @@ static tensor train_step(model *m, saved *saved, const uint8_t *tokens, const ui
   drop(d);
   check(td_step_mark(deck, "backward_end"));
 
-  for (size_t i = 0; parameter_at(m, i); i++) update(parameter_at(m, i), step);
+  for (size_t i = 0; i < count(m); i++) update(parameter_at(m, i), step);
   return loss;
 }
 
@@ -530,7 +534,7 @@ typedef struct result {
 
 static void keep_weights(model *m, result *r)
 {
-  for (size_t i = 0; parameter_at(m, i); i++) {
+  for (size_t i = 0; i < count(m); i++) {
     tensor value = parameter_at(m, i)->value;
     r->weights = realloc(r->weights, (r->n_weights + value.n) * sizeof(float));
     if (!r->weights) exit(1);

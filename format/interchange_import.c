@@ -153,7 +153,7 @@ static bool next_sid(import *i, uint64_t *sid, uint64_t *value)
 
 static bool read_storages(import *i)
 {
-  uint64_t sid, bytes;
+  uint64_t sid = 0, bytes = 0;
   if (!td_json_object(i->json)) return false;
   while (next_sid(i, &sid, &bytes)) {
     if (td_map_get(&i->storages, sid) != TD_MAP_NONE)
@@ -168,7 +168,7 @@ static bool read_storages(import *i)
 
 static bool read_frees(import *i)
 {
-  uint64_t sid, op;
+  uint64_t sid = 0, op = 0;
   if (!td_json_object(i->json)) return false;
   while (next_sid(i, &sid, &op)) {
     if (op == TD_NEVER) return td_json_fail(i->json, "SID %llu is freed before no op", (unsigned long long)sid);

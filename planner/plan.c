@@ -99,7 +99,7 @@ td_status td_plan(const td_trace *trace, const td_plan_options *options, td_sche
 {
   td_plan_options filled = *options;
   td_plan_report own = {0};
-  const td_planner *planner;
+  const td_planner *planner = NULL;
   td_status status = find_planner(options->planner, &planner, err);
   if (!status) status = check_rate(&filled.d2h_bytes_per_s, err);
   if (!status) status = check_rate(&filled.h2d_bytes_per_s, err);

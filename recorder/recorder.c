@@ -223,7 +223,7 @@ td_status td_recorder_role_create(td_role **out, const td_recorder_options *opti
 
 td_status td_recorder_create(td_deck **out, const td_recorder_options *options, td_error *err)
 {
-  td_role *role;
+  td_role *role = NULL;
   td_status status = td_recorder_role_create(&role, options, err);
   return status ? status : td_deck_create(out, role, options->device, options->limit_bytes, err);
 }

@@ -149,7 +149,7 @@ td_status td_residency_bind(td_residency *r, td_resident *resident, td_error *er
 {
   if (resident->device) return TD_OK;
   collect(r);
-  void *memory;
+  void *memory = NULL;
   td_status status;
   while ((status = take(r, resident->bytes, &memory, err)) == TD_E_NOMEM && r->device_leaving.count) {
     status = wait_until_it_may_go(r, &r->device_leaving.items[r->device_leaving.head], err);
