@@ -21,14 +21,11 @@ const char *const *td_planner_names(void)
   return planner_names;
 }
 
-static td_status find_planner(const char *name, const td_planner **out, td_error *err)
+static const td_planner *find_planner(const char *name)
 {
-  for (size_t i = 0; i < N_PLANNERS; i++) {
-    if (name && strcmp(name, planners[i]->name) != 0) continue;
-    *out = planners[i];
-    return TD_OK;
-  }
-  return td_fail(err, TD_E_NOT_FOUND, "no planner is called '%s'; there is %s", name, planners[0]->name);
+  for (size_t i = 0; i < N_PLANNERS; i++)
+    if (!name || strcmp(name, planners[i]->name) == 0) return planners[i];
+  return NULL;
 }
 
 static td_status check_rate(double *rate, td_error *err)
@@ -99,9 +96,10 @@ td_status td_plan(const td_trace *trace, const td_plan_options *options, td_sche
 {
   td_plan_options filled = *options;
   td_plan_report own = {0};
-  const td_planner *planner = NULL;
-  td_status status = find_planner(options->planner, &planner, err);
-  if (!status) status = check_rate(&filled.d2h_bytes_per_s, err);
+  const td_planner *planner = find_planner(options->planner);
+  if (!planner)
+    return td_fail(err, TD_E_NOT_FOUND, "no planner is called '%s'; there is %s", options->planner, planner_names[0]);
+  td_status status = check_rate(&filled.d2h_bytes_per_s, err);
   if (!status) status = check_rate(&filled.h2d_bytes_per_s, err);
   if (!status && !trace->complete)
     status = td_fail(err, TD_E_INPUT, "the recording is unfinished, so what the end of the step needs is not known");
