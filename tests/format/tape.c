@@ -182,7 +182,7 @@ static char *export_text(const char *file)
 {
   td_tape *tape;
   char *text = NULL;
-  size_t length;
+  size_t length = 0;
   if (td_tape_open(&tape, file, &err)) return NULL;
   FILE *out = open_memstream(&text, &length);
   td_status status = td_export(tape, TD_NEWEST, out, &err);
@@ -197,7 +197,7 @@ static char *export_text(const char *file)
 Test(tape, a_flipped_bit_is_found_or_harmless)
 {
   make_full_tape();
-  size_t length;
+  size_t length = 0;
   char *bytes = read_file(path, &length), *right = export_text(path);
   const char *flipped = temp_file(&dir, "flipped.tape");
   unsigned found = 0, harmless = 0;
@@ -225,7 +225,7 @@ Test(tape, a_flipped_bit_is_found_or_harmless)
 Test(tape, a_tape_cut_off_anywhere_is_told)
 {
   make_full_tape();
-  size_t length;
+  size_t length = 0;
   char *bytes = read_file(path, &length);
   const char *cut = temp_file(&dir, "cut.tape");
   td_tape *tape;
@@ -379,7 +379,7 @@ Test(tape, random_traces_come_back)
   const char *json = temp_file(&dir, "in.json");
   for (int round = 0; round < 200; round++) {
     char *text = NULL;
-    size_t length;
+    size_t length = 0;
     FILE *to = open_memstream(&text, &length);
     uint64_t sids[40], n_sids = 1 + random_number() % 40, n_ops = random_number() % 50;
     for (uint64_t i = 0; i < n_sids; i++) sids[i] = random_number() - i * (random_number() % 2 == 0);
