@@ -2,10 +2,13 @@
 
 #include <stdlib.h>
 
-/* Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): consecutive keys spread over the table. */
+/* MurmurHash3's finalizer, seeded with the table's address, which nobody can know who chooses keys. */
 static size_t home(const td_map *map, uint64_t key)
 {
-  return (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (map->capacity - 1);
+  uint64_t h = key ^ (uintptr_t)map->keys;
+  h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
+  h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+  return (size_t)(h ^ h >> 33) & (map->capacity - 1);
 }
 
 /* The slot that holds the key, or the free slot where it would go. */
@@ -31,7 +34,6 @@ uint32_t td_map_get(const td_map *map, uint64_t key)
 static bool grow(td_map *map)
 {
   td_map larger = {.capacity = map->capacity ? map->capacity * 2 : 64, .count = map->count};
-  if (larger.capacity > ((size_t)1 << 32)) return false; /* home() spreads over 32 bits */
   larger.keys = calloc(larger.capacity, sizeof *larger.keys);
   larger.values = malloc(larger.capacity * sizeof *larger.values);
   if (!larger.keys || !larger.values) {

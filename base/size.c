@@ -41,7 +41,7 @@ td_status td_parse_size(const char *text, uint64_t whole, uint64_t *bytes, td_er
   const char *rest;
   if (!parse_number(text, &number, &rest)) goto bad;
   if (strcmp(rest, "%") == 0) {
-    if (number > 100) goto bad;
+    if (number > 100) return td_fail(err, TD_E_ARG, "'%s' is no size: at most 100%%", text);
     /* 33.3% of 1000 is 333, though 33.3 is a little less in binary. */
     *bytes = (uint64_t)((long double)whole * (long double)number / 100 + 1e-6L);
     return TD_OK;
@@ -64,7 +64,8 @@ td_status td_parse_rate(const char *text, double *bytes_per_s, td_error *err)
 {
   double number, factor;
   const char *rest;
-  if (parse_number(text, &number, &rest) && parse_unit(rest, &factor) && number * factor > 0) {
+  if (parse_number(text, &number, &rest) && parse_unit(rest, &factor) && number * factor > 0 &&
+      isfinite(number * factor)) {
     *bytes_per_s = number * factor;
     return TD_OK;
   }

@@ -37,11 +37,9 @@ void td_values_finish(td_values *values)
   *values = (td_values){0};
 }
 
-bool td_values_add(td_values *values, uint64_t value)
+bool td_values_grow(td_values *values)
 {
-  if (!TD_GROW(values->at, values->capacity, values->count + 1)) return false;
-  values->at[values->count++] = value;
-  return true;
+  return TD_GROW(values->at, values->capacity, values->count + 1);
 }
 
 bool td_encoder_init(td_encoder *encoder, int level)

@@ -81,7 +81,14 @@ typedef struct td_values {
 } td_values;
 
 void td_values_finish(td_values *values);
-bool td_values_add(td_values *values, uint64_t value);
+bool td_values_grow(td_values *values);
+
+static inline bool td_values_add(td_values *values, uint64_t value)
+{
+  if (values->count == values->capacity && !td_values_grow(values)) return false;
+  values->at[values->count++] = value;
+  return true;
+}
 
 typedef struct td_encoder {
   struct ZSTD_CCtx_s *zstd;

@@ -110,7 +110,9 @@ td_status td_db_fail(const td_db *db, const char *doing, td_error *err)
 {
   int code = db->handle ? sqlite3_extended_errcode(db->handle) : SQLITE_NOMEM;
   td_status status = status_of(code);
-  int cause = db->handle ? sqlite3_system_errno(db->handle) : 0;
+  int cause = 0;
+  if (db->handle) sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_LAST_ERRNO, &cause);
+  if (db->handle && !cause) cause = sqlite3_system_errno(db->handle);
   const char *what = db->handle ? sqlite3_errmsg(db->handle) : "out of memory";
   if (status == TD_E_NOMEM) return td_fail_nomem(err);
   if (status == TD_E_IO && cause) return td_fail(err, status, "cannot %s %s: %s", doing, db->path, strerror(cause));
@@ -164,6 +166,14 @@ static bool matches_seal(sqlite3_stmt *row, unsigned n_sealed)
 
 /* ---- opening and statements ----------------------------------------------------------------------------------- */
 
+td_status td_db_open_to_read(td_db *db, const char *path, td_error *err)
+{
+  /* Writable where it can be, since reading may first have to roll back what a killed writer left; no statement writes. */
+  td_status status = td_db_open(db, path, path, SQLITE_OPEN_READWRITE, err);
+  if (!status) status = td_db_check_header(db, err);
+  return status ? status : td_db_exec(db, "PRAGMA query_only = 1", err);
+}
+
 td_status td_db_open(td_db *db, const char *file, const char *path, int flags, td_error *err)
 {
   *db = (td_db){.path = strdup(path)};
@@ -173,6 +183,8 @@ td_status td_db_open(td_db *db, const char *file, const char *path, int flags, t
       sqlite3_busy_timeout(db->handle, BUSY_MS) ||
       sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL) ||
       sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL) ||
+      sqlite3_db_config(db->handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL) ||
+      sqlite3_db_config(db->handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL) ||
       sqlite3_create_function(db->handle, "td_seal", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, seal, NULL, NULL) ||
       sqlite3_exec(db->handle, "PRAGMA cell_size_check = 1", NULL, NULL, NULL))
     return td_db_fail(db, "open", err);
@@ -278,7 +290,7 @@ static td_status judge_header(const char *path, const uint8_t *header, size_t le
 }
 
 /* Through SQLite's own handle: closing another one of the same file would drop this process's locks on it. */
-td_status td_db_check_header(const td_db *db, td_error *err)
+static td_status check_header(const td_db *db, td_error *err)
 {
   uint8_t header[100];
   sqlite3_file *file = NULL;
@@ -290,6 +302,18 @@ td_status td_db_check_header(const td_db *db, td_error *err)
   if (file->pMethods->xRead(file, header, length, 0))
     return td_fail(err, TD_E_IO, "cannot read %s: %s", db->path, strerror(errno));
   return judge_header(db->path, header, (size_t)length, size, err);
+}
+
+/* Inside a read transaction, which also rolls back what a writer left half done when it was killed: then size and header are
+ * of one moment. Where there can be none, the header says best why. */
+td_status td_db_check_header(const td_db *db, td_error *err)
+{
+  td_error why;
+  td_status readable = td_db_exec(db, "BEGIN; SELECT count(*) FROM sqlite_schema", &why);
+  td_status status = check_header(db, err);
+  if (!status && readable) status = td_fail(err, readable, "%s", why.message);
+  if (!sqlite3_get_autocommit(db->handle)) sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL);
+  return status;
 }
 
 td_status td_db_check_tables(const td_db *db, td_error *err)

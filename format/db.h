@@ -43,6 +43,9 @@ td_status td_db_fail(const td_db *db, const char *doing, td_error *err);
 td_status td_db_open(td_db *db, const char *file, const char *path, int flags, td_error *err);
 void td_db_close(td_db *db);
 
+/* Opens a tape that is only read, and checks its header. */
+td_status td_db_open_to_read(td_db *db, const char *path, td_error *err);
+
 td_status td_db_exec(const td_db *db, const char *sql, td_error *err);
 /* The format is sqlite3_mprintf's. */
 td_status td_db_prepare(const td_db *db, sqlite3_stmt **statement, td_error *err, const char *format, ...);

@@ -19,7 +19,7 @@ static uint64_t clamp(wide sum)
 /* What the ops say of one storage. */
 typedef struct use {
   uint64_t first, last; /* ops that access it */
-  uint64_t counted_in;  /* the op whose bytes it was counted in, plus one */
+  uint64_t in[2];       /* the op that accessed it last, by kind, plus one */
   uint64_t ordinal;     /* by first appearance, plus one; 0: not yet */
 } use;
 
@@ -41,8 +41,9 @@ typedef struct derivation {
 
 static bool put_word(derivation *d, uint64_t word)
 {
-  if (!td_buffer_reserve(&d->words, 8)) return false;
-  for (unsigned i = 0; i < 8; i++) d->words.bytes[d->words.length++] = (uint8_t)(word >> (8 * i));
+  if (d->words.capacity - d->words.length < 8 && !td_buffer_reserve(&d->words, 8)) return false;
+  for (unsigned i = 0; i < 8; i++) d->words.bytes[d->words.length + i] = (uint8_t)(word >> (8 * i));
+  d->words.length += 8;
   return true;
 }
 
@@ -96,8 +97,16 @@ static td_status derive_op(derivation *d, size_t i, size_t *access, size_t *outp
     if (used->first == TD_NEVER) used->first = d->op;
     used->last = d->op;
     fits &= put_word(d, used->ordinal << 1 | columns[TD_COL_ACCESS_KIND].at[*access]);
-    if (d->table.at[index].activation && used->counted_in != d->op + 1) bytes += d->table.at[index].bytes;
-    used->counted_in = d->op + 1;
+    uint64_t kind = columns[TD_COL_ACCESS_KIND].at[*access];
+    if (used->in[kind] == d->op + 1)
+      return td_fail(err, TD_E_INPUT, "op %llu (%.100s) %s SID %llu twice", (unsigned long long)d->op, name->bytes,
+                     kind == TD_READ ? "reads" : "writes", (unsigned long long)d->table.at[index].sid);
+    if (d->table.at[index].activation && used->in[!kind] != d->op + 1) bytes += d->table.at[index].bytes;
+    used->in[kind] = d->op + 1;
+    if (d->op >= d->table.at[index].freed_before_op && d->reader->row.complete)
+      return td_fail(err, TD_E_INPUT, "op %llu (%.100s) uses SID %llu, which was freed before op %llu",
+                     (unsigned long long)d->op, name->bytes, (unsigned long long)d->table.at[index].sid,
+                     (unsigned long long)d->table.at[index].freed_before_op);
   }
   for (; n_outputs; n_outputs--, ++*output) {
     status = find_storage(d, columns[TD_COL_OUTPUT_SID].at[*output], name, &used, &index, err);
@@ -151,43 +160,77 @@ static bool digest_storages(derivation *d)
   return fits;
 }
 
-/* Bytes that come to the device or leave it before an op. */
-typedef struct change {
-  uint64_t op;
-  uint64_t bytes;
-  bool comes;
-} change;
+/* Bytes that go before an op. */
+typedef struct leaving {
+  uint64_t end, bytes;
+} leaving;
 
-static int by_op(const void *a, const void *b)
+/* A heap, the earliest first. */
+static void push(leaving *heap, size_t *n, leaving new)
 {
-  const change *x = a, *y = b;
-  if (x->op != y->op) return x->op < y->op ? -1 : 1;
-  return x->comes - y->comes;
+  size_t i = (*n)++;
+  for (; i && heap[(i - 1) / 2].end > new.end; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+  heap[i] = new;
 }
 
-/* An activation counts from its first access for as long as it is needed. */
+static uint64_t pop(leaving *heap, size_t *n)
+{
+  uint64_t bytes = heap[0].bytes;
+  leaving last = heap[--*n];
+  size_t i = 0;
+  for (size_t child; (child = 2 * i + 1) < *n; i = child) {
+    if (child + 1 < *n && heap[child + 1].end < heap[child].end) child++;
+    if (heap[child].end >= last.end) break;
+    heap[i] = heap[child];
+  }
+  heap[i] = last;
+  return bytes;
+}
+
+static int by_first(const void *a, const void *b)
+{
+  const use *x = *(const use *const *)a, *y = *(const use *const *)b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+static uint64_t end_of(const td_storage_info *storage, const use *used)
+{
+  if (storage->retained) return TD_NEVER;
+  bool freed = storage->freed_before_op != TD_NEVER && storage->freed_before_op > used->last;
+  return freed ? storage->freed_before_op : used->last + 1;
+}
+
+/* An activation counts from its first access for as long as it is needed. They appear in nearly that order: an output may be
+ * bound before it is accessed. */
 static td_status peak(const derivation *d, uint64_t *out, td_error *err)
 {
-  change *changes = malloc((2 * d->n_appeared + 1) * sizeof *changes);
-  if (!changes) return td_fail_nomem(err);
-  size_t n = 0;
-  for (size_t i = 0; i < d->n_appeared; i++) {
-    const td_storage_info *storage = &d->table.at[d->appeared[i]];
-    const use *used = &d->uses[d->appeared[i]];
-    if (!storage->activation || used->first == TD_NEVER || !storage->bytes) continue;
-    changes[n++] = (change){.op = used->first, .bytes = storage->bytes, .comes = true};
-    if (storage->retained) continue;
-    uint64_t end = used->last + 1;
-    if (storage->freed_before_op != TD_NEVER && storage->freed_before_op > end) end = storage->freed_before_op;
-    changes[n++] = (change){.op = end, .bytes = storage->bytes};
-  }
-  qsort(changes, n, sizeof *changes, by_op);
+  const use **order = malloc((d->n_appeared + 1) * sizeof *order);
+  leaving *heap = malloc((d->n_appeared + 1) * sizeof *heap);
+  size_t n = 0, n_leaving = 0;
+  bool sorted = true;
   wide bytes = 0, most = 0;
+  if (!order || !heap) {
+    free(order);
+    free(heap);
+    return td_fail_nomem(err);
+  }
+  for (size_t i = 0; i < d->n_appeared; i++) {
+    const use *used = &d->uses[d->appeared[i]];
+    const td_storage_info *storage = &d->table.at[d->appeared[i]];
+    if (!storage->activation || used->first == TD_NEVER || !storage->bytes) continue;
+    order[n++] = used;
+    sorted &= n < 2 || order[n - 2]->first <= used->first;
+  }
+  if (!sorted) qsort(order, n, sizeof *order, by_first);
   for (size_t i = 0; i < n; i++) {
-    bytes = changes[i].comes ? bytes + changes[i].bytes : bytes - changes[i].bytes;
+    const td_storage_info *storage = &d->table.at[order[i] - d->uses];
+    while (n_leaving && heap[0].end <= order[i]->first) bytes -= pop(heap, &n_leaving);
+    bytes += storage->bytes;
+    push(heap, &n_leaving, (leaving){.end = end_of(storage, order[i]), .bytes = storage->bytes});
     if (bytes > most) most = bytes;
   }
-  free(changes);
+  free(order);
+  free(heap);
   *out = clamp(most);
   return TD_OK;
 }

@@ -1,6 +1,7 @@
 /* From interchange JSON to a tape, in one pass over the file. */
 #include <tapedeck/trace.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,29 @@ static bool read_outputs(import *i)
   return !td_json_status(i->json);
 }
 
+static int by_leaf(const void *a, const void *b)
+{
+  uint64_t x = ((const td_written_output *)a)->leaf, y = ((const td_written_output *)b)->leaf;
+  return (x > y) - (x < y);
+}
+
+/* A leaf lives in one storage. They nearly always come in order; else a sorted copy shows it. */
+static bool check_leaves(import *i)
+{
+  size_t k = 1;
+  while (k < i->n_outputs && i->outputs[k - 1].leaf < i->outputs[k].leaf) k++;
+  if (k >= i->n_outputs) return true;
+  td_written_output *sorted = malloc(i->n_outputs * sizeof *sorted);
+  if (!sorted) return nomem(i);
+  memcpy(sorted, i->outputs, i->n_outputs * sizeof *sorted);
+  qsort(sorted, i->n_outputs, sizeof *sorted, by_leaf);
+  for (k = 1; k < i->n_outputs && sorted[k - 1].leaf != sorted[k].leaf; k++) {
+  }
+  unsigned long long leaf = k < i->n_outputs ? sorted[k].leaf : 0;
+  free(sorted);
+  return k >= i->n_outputs || td_json_fail(i->json, "leaf %llu is bound twice", leaf);
+}
+
 static bool read_kind(import *i, uint32_t *kind)
 {
   const char *text;
@@ -114,7 +138,7 @@ static bool read_op(import *i)
              wrote(i, td_writer_name(i->writer, name, length, &number, i->err));
     else if (is(key, length, "dur_ns")) done = once(i, &seen, DUR, "dur_ns") && td_json_u64(i->json, &dur_ns);
     else if (is(key, length, "leaves")) done = once(i, &seen, LEAVES, "leaves") && td_json_u64(i->json, &leaves);
-    else if (is(key, length, "out")) done = once(i, &seen, OUT, "out") && read_outputs(i);
+    else if (is(key, length, "out")) done = once(i, &seen, OUT, "out") && read_outputs(i) && check_leaves(i);
     else if (is(key, length, "acc")) done = once(i, &seen, ACC, "acc") && read_accesses(i);
     else if (is(key, length, "opaque")) done = once(i, &seen, OPAQUE, "opaque") && td_json_bool(i->json, &opaque);
     else done = td_json_value(i->json, NULL);
@@ -297,25 +321,36 @@ static bool keep_extra(import *i, td_buffer *extra, const char *key, size_t leng
   return td_json_value(i->json, &i->text) && (td_buffer_text(extra, (const char *)i->text.bytes) || nomem(i));
 }
 
-static bool read_schedule_member(import *i, td_schedule *schedule, td_buffer *extra, const char *key, size_t length)
+static bool read_planner(import *i, td_schedule *schedule)
 {
   const char *text;
-  if (is(key, length, "planner")) {
-    if (!td_json_string(i->json, &text, &length)) return false;
-    if (strlen(text) != length) return td_json_fail(i->json, "a planner's name holds a NUL");
-    free(schedule->planner);
-    schedule->planner = strdup(text);
-    return schedule->planner || nomem(i);
-  }
-  if (is(key, length, "memory_limit_bytes")) return td_json_u64(i->json, &schedule->memory_limit_bytes);
-  if (is(key, length, "host_limit_bytes")) return td_json_u64(i->json, &schedule->host_limit_bytes);
-  if (is(key, length, "d2h_bytes_per_s")) return td_json_double(i->json, &schedule->d2h_bytes_per_s);
-  if (is(key, length, "h2d_bytes_per_s")) return td_json_double(i->json, &schedule->h2d_bytes_per_s);
-  if (is(key, length, "early")) return td_json_bool(i->json, &schedule->early);
-  if (is(key, length, "actions")) {
-    if (schedule->actions) return td_json_fail(i->json, "\"actions\" stands twice");
-    return read_actions(i, schedule);
-  }
+  size_t length;
+  if (!td_json_string(i->json, &text, &length)) return false;
+  if (strlen(text) != length) return td_json_fail(i->json, "a planner's name holds a NUL");
+  schedule->planner = strdup(text);
+  return schedule->planner || nomem(i);
+}
+
+static bool read_rate(import *i, double *rate)
+{
+  if (!td_json_double(i->json, rate)) return false;
+  return (*rate > 0 && isfinite(*rate)) || td_json_fail(i->json, "a link speed of %g bytes a second", *rate);
+}
+
+enum { PLANNER = 1, MEMORY = 2, HOST = 4, D2H = 8, H2D = 16, EARLY = 32, ACTIONS = 64 };
+
+static bool read_schedule_member(import *i, td_schedule *schedule, unsigned *seen, td_buffer *extra, const char *key,
+                                 size_t length)
+{
+  if (is(key, length, "planner")) return once(i, seen, PLANNER, "planner") && read_planner(i, schedule);
+  if (is(key, length, "memory_limit_bytes"))
+    return once(i, seen, MEMORY, "memory_limit_bytes") && td_json_u64(i->json, &schedule->memory_limit_bytes);
+  if (is(key, length, "host_limit_bytes"))
+    return once(i, seen, HOST, "host_limit_bytes") && td_json_u64(i->json, &schedule->host_limit_bytes);
+  if (is(key, length, "d2h_bytes_per_s")) return once(i, seen, D2H, "d2h_bytes_per_s") && read_rate(i, &schedule->d2h_bytes_per_s);
+  if (is(key, length, "h2d_bytes_per_s")) return once(i, seen, H2D, "h2d_bytes_per_s") && read_rate(i, &schedule->h2d_bytes_per_s);
+  if (is(key, length, "early")) return once(i, seen, EARLY, "early") && td_json_bool(i->json, &schedule->early);
+  if (is(key, length, "actions")) return once(i, seen, ACTIONS, "actions") && read_actions(i, schedule);
   return keep_extra(i, extra, key, length);
 }
 
@@ -325,11 +360,13 @@ static bool read_schedule(import *i)
   td_buffer extra = {0};
   const char *key;
   size_t length;
+  unsigned seen = 0;
   bool done = schedule && td_json_object(i->json);
   if (!schedule) return nomem(i);
   schedule->memory_limit_bytes = schedule->host_limit_bytes = UINT64_MAX;
-  while (done && td_json_member(i->json, &key, &length)) done = read_schedule_member(i, schedule, &extra, key, length);
+  while (done && td_json_member(i->json, &key, &length)) done = read_schedule_member(i, schedule, &seen, &extra, key, length);
   done = done && !td_json_status(i->json);
+  if (done && !(seen & ACTIONS)) done = td_json_fail(i->json, "a schedule has no \"actions\"");
   if (done && extra.length) {
     done = td_buffer_append(&extra, "", 1);
     schedule->extra = (char *)extra.bytes;
@@ -399,7 +436,7 @@ td_status td_import(const char *in, const char *out, td_import_report *report, t
   td_error own;
   import i = {.err = err ? err : &own};
   td_status status = td_json_open(&i.json, in, i.err);
-  if (!status) status = td_writer_create(&i.writer, out, i.err);
+  if (!status) status = td_writer_create(&i.writer, &(td_writer_options){.path = out}, i.err);
   if (!status && !read_trace(&i)) status = td_json_status(i.json) ? td_json_status(i.json) : i.status;
   if (!status) {
     td_error why;

@@ -8,10 +8,30 @@
 void td_storage_table_finish(td_storage_table *table)
 {
   free(table->at);
-  td_map_finish(&table->by_sid);
+  free(table->by_small_sid);
+  td_map_finish(&table->by_large_sid);
   free(table->activations.at);
   free(table->retained.at);
   *table = (td_storage_table){0};
+}
+
+/* Makes room for small SIDs, as many as there are storages and some; those that the map held stay there. */
+static bool grow_small(td_storage_table *table, uint64_t sid)
+{
+  if (sid < table->n_small || sid > 2 * table->count + 1024) return true;
+  size_t capacity = table->n_small;
+  if (!TD_GROW(table->by_small_sid, capacity, (size_t)sid + 1)) return false;
+  for (size_t i = table->n_small; i < capacity; i++) table->by_small_sid[i] = td_map_get(&table->by_large_sid, i);
+  table->n_small = capacity;
+  return true;
+}
+
+static bool set_index(td_storage_table *table, uint64_t sid, uint32_t index)
+{
+  if (!grow_small(table, sid)) return false;
+  if (sid >= table->n_small) return td_map_put(&table->by_large_sid, sid, index);
+  table->by_small_sid[sid] = index;
+  return true;
 }
 
 bool td_storage_put(td_storage_table *table, uint64_t sid, uint64_t bytes, uint64_t freed_before_op)
@@ -19,7 +39,7 @@ bool td_storage_put(td_storage_table *table, uint64_t sid, uint64_t bytes, uint6
   uint32_t index = td_storage_index(table, sid);
   if (index == TD_MAP_NONE) {
     if (table->count >= TD_MAP_NONE || !TD_GROW(table->at, table->capacity, table->count + 1) ||
-        !td_map_put(&table->by_sid, sid, (uint32_t)table->count))
+        !set_index(table, sid, (uint32_t)table->count))
       return false;
     index = (uint32_t)table->count++;
     table->at[index] = (td_storage_info){.sid = sid};

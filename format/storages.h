@@ -15,7 +15,9 @@ typedef struct td_storage_list {
 typedef struct td_storage_table {
   td_storage_info *at;
   size_t count, capacity;
-  td_map by_sid;
+  uint32_t *by_small_sid; /* the index of each SID below n_small; most recorders number storages from 0 */
+  size_t n_small;
+  td_map by_large_sid;
   td_storage_list activations, retained;
 } td_storage_table;
 
@@ -24,7 +26,7 @@ void td_storage_table_finish(td_storage_table *table);
 /* The index of a SID, or TD_MAP_NONE. */
 static inline uint32_t td_storage_index(const td_storage_table *table, uint64_t sid)
 {
-  return td_map_get(&table->by_sid, sid);
+  return sid < table->n_small ? table->by_small_sid[sid] : td_map_get(&table->by_large_sid, sid);
 }
 
 /* Adds the storage, or replaces what was known of its size and free. False if memory ran out. */

@@ -13,8 +13,7 @@ td_status td_tape_open(td_tape **out, const char *path, td_error *err)
 {
   td_tape *tape = calloc(1, sizeof *tape);
   if (!tape) return td_fail_nomem(err);
-  td_status status = td_db_open(&tape->db, path, path, SQLITE_OPEN_READONLY, err);
-  if (!status) status = td_db_check_header(&tape->db, err);
+  td_status status = td_db_open_to_read(&tape->db, path, err);
   if (!status) status = td_db_check_tables(&tape->db, err);
   if (status)
     td_tape_close(tape);

@@ -185,7 +185,6 @@ static td_status check_all(check *c, td_error *err)
 {
   td_decoder decoder;
   td_status status = td_decoder_init(&decoder) ? TD_OK : td_fail_nomem(err);
-  if (!status) status = td_db_check_header(&c->db, err);
   if (!status) status = check_pages(c, err);
   if (!status && !c->n_damages) status = td_db_check_tables(&c->db, err);
   bool walk = !c->n_damages; /* broken pages have been told already */
@@ -202,7 +201,7 @@ td_status td_tape_verify(const char *path, void (*damage)(void *context, const c
 {
   check c = {.damage = damage, .context = context};
   td_error why;
-  td_status status = td_db_open(&c.db, path, path, SQLITE_OPEN_READONLY, &why);
+  td_status status = td_db_open_to_read(&c.db, path, &why);
   if (!status) status = check_all(&c, &why);
   if (status == TD_E_DAMAGED) status = judge(&c, status, &why);
   td_db_close(&c.db);

@@ -19,12 +19,12 @@
 #define BLOCK_OPS 16384
 #define BLOCK_VALUES 65536 /* of the other groups, and of accesses and outputs: a block is cut early when it has more */
 #define LEVEL 9            /* of zstd: on the recorded traces 3% smaller than its default, for a third more time */
-#define UNFINISHED ".part"
 
 struct td_writer {
   td_db db;
   char *path, *part;
   int fd;         /* of the part, for its lock and for fsync; closed after the database, whose locks closing it drops */
+  bool recording;
   bool committed; /* no transaction is open */
   sqlite3_stmt *put_block;
   td_encoder encoder;
@@ -35,7 +35,7 @@ struct td_writer {
   td_names names;
   size_t names_written, n_meta;
   td_storage_table table;
-  uint32_t *changed; /* storages that were told since the last commit; one may be there twice */
+  uint32_t *changed; /* storages that were told since they were written last; one may be there twice */
   size_t n_changed, changed_capacity;
 };
 
@@ -123,10 +123,10 @@ static td_status rewrite_storages(td_writer *w, td_error *err)
   return status ? status : flush(w, TD_GROUP_STORAGES, err);
 }
 
-static td_status flush_all(td_writer *w, td_error *err)
+static td_status flush_all(td_writer *w, bool storages, td_error *err)
 {
   td_status status = flush_names(w, err);
-  if (!status) status = flush_changed_storages(w, err);
+  if (!status && storages) status = flush_changed_storages(w, err);
   if (!status) status = flush(w, TD_GROUP_OPS, err);
   if (!status) status = flush(w, TD_GROUP_ACTIVATIONS, err);
   if (!status) status = flush(w, TD_GROUP_RETAINED, err);
@@ -150,7 +150,14 @@ static td_status commit(td_writer *w, td_error *err)
 
 td_status td_writer_commit(td_writer *w, td_error *err)
 {
-  td_status status = flush_all(w, err);
+  td_status status = flush_all(w, true, err);
+  return status ? status : commit(w, err);
+}
+
+/* Storages change as the step goes on, and are written again when it is finished: a block of ops does not wait for them. */
+static td_status commit_ops(td_writer *w, td_error *err)
+{
+  td_status status = flush_all(w, false, err);
   return status ? status : commit(w, err);
 }
 
@@ -184,7 +191,7 @@ td_status td_writer_op(td_writer *w, uint32_t name, uint64_t dur_ns, uint64_t le
   if (columns[TD_COL_OP_NAME].count < BLOCK_OPS && columns[TD_COL_ACCESS_SID].count < BLOCK_VALUES &&
       columns[TD_COL_OUTPUT_SID].count < BLOCK_VALUES)
     return TD_OK;
-  return td_writer_commit(w, err);
+  return commit_ops(w, err);
 }
 
 td_status td_writer_storage(td_writer *w, const td_storage_info *storage, td_error *err)
@@ -258,22 +265,39 @@ void td_writer_has_frees(td_writer *w)
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the unfinished file new and empty; what a dead recorder left there goes, a living one's is an error. */
+/* Opens the unfinished file and locks it. Another writer may give the file its final name, or remove it, between our open
+ * and our lock; then we hold somebody's finished tape, and start again. */
+static td_status lock_part(td_writer *w, td_error *err)
+{
+  for (int attempt = 0; attempt < 100; attempt++) {
+    struct stat held, named;
+    w->fd = open(w->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (w->fd < 0) return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, strerror(errno));
+    if (!flock(w->fd, LOCK_EX | LOCK_NB) && !fstat(w->fd, &held) && !stat(w->part, &named) && held.st_ino == named.st_ino &&
+        held.st_dev == named.st_dev)
+      return TD_OK;
+    bool busy = errno == EWOULDBLOCK;
+    close(w->fd);
+    w->fd = -1;
+    if (busy) break;
+    errno = 0;
+  }
+  return td_fail(err, TD_E_IO, "cannot write %s: another process is writing it", w->path);
+}
+
+/* Makes the unfinished file new and empty; what a dead writer left there goes. */
 static td_status claim(td_writer *w, td_error *err)
 {
   struct stat info;
-  if (!stat(w->path, &info) && S_ISDIR(info.st_mode))
-    return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, strerror(EISDIR));
-  w->fd = open(w->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (w->fd < 0) return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, strerror(errno));
-  if (flock(w->fd, LOCK_EX | LOCK_NB)) {
-    close(w->fd);
-    w->fd = -1;
-    return td_fail(err, TD_E_IO, "cannot write %s: another process is writing it", w->path);
-  }
-  char journal[4096];
-  snprintf(journal, sizeof journal, "%s-journal", w->part);
+  if (!stat(w->path, &info) && !S_ISREG(info.st_mode))
+    return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, S_ISDIR(info.st_mode) ? strerror(EISDIR) : "not a regular file");
+  td_status status = lock_part(w, err);
+  if (status) return status;
+  char *journal = malloc(strlen(w->part) + sizeof "-journal");
+  if (!journal) return td_fail_nomem(err);
+  sprintf(journal, "%s-journal", w->part);
   unlink(journal);
+  free(journal);
   return ftruncate(w->fd, 0) ? td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, strerror(errno)) : TD_OK;
 }
 
@@ -292,14 +316,24 @@ static void destroy(td_writer *w)
   free(w);
 }
 
-void td_writer_abandon(td_writer *w)
+static void give_up(td_writer *w)
 {
-  if (!w) return;
-  if (w->fd >= 0) unlink(w->part); /* first, so that nobody else's file is removed */
   sqlite3_finalize(w->put_block);
   w->put_block = NULL;
   if (!w->committed && w->db.handle) sqlite3_exec(w->db.handle, "ROLLBACK", NULL, NULL, NULL);
   destroy(w);
+}
+
+void td_writer_abandon(td_writer *w)
+{
+  if (!w) return;
+  if (w->fd >= 0) unlink(w->part); /* while the lock is held, so that nobody else's file is removed */
+  give_up(w);
+}
+
+void td_writer_leave(td_writer *w)
+{
+  if (w) give_up(w);
 }
 
 /* Small pages waste little on small tapes. The file need not survive the machine's death before it is finished, only this
@@ -317,20 +351,30 @@ static td_status create_file(td_writer *w, td_error *err)
   return status ? status : commit(w, err);
 }
 
-td_status td_writer_create(td_writer **out, const char *path, td_error *err)
+static bool name_files(td_writer *w, const td_writer_options *options)
+{
+  struct stat info;
+  bool linked = !lstat(options->path, &info) && S_ISLNK(info.st_mode);
+  w->path = linked ? realpath(options->path, NULL) : strdup(options->path);
+  if (!w->path && linked) w->path = strdup(options->path); /* a link to nothing yet: it is replaced */
+  if (!w->path) return false;
+  size_t size = strlen(w->path) + 32;
+  w->part = malloc(size);
+  if (w->part && options->recording) snprintf(w->part, size, "%s.part", w->path);
+  else if (w->part) snprintf(w->part, size, "%s.%ld.part", w->path, (long)getpid());
+  return w->part;
+}
+
+td_status td_writer_create(td_writer **out, const td_writer_options *options, td_error *err)
 {
   td_writer *w = calloc(1, sizeof *w);
   if (!w) return td_fail_nomem(err);
   w->fd = -1;
+  w->recording = options->recording;
   w->committed = true;
   w->row.id = 1;
-  w->path = strdup(path);
-  w->part = malloc(strlen(path) + sizeof UNFINISHED);
-  td_status status = w->path && w->part && td_encoder_init(&w->encoder, LEVEL) ? TD_OK : td_fail_nomem(err);
-  if (!status) {
-    sprintf(w->part, "%s%s", path, UNFINISHED);
-    status = create_file(w, err);
-  }
+  bool fits = name_files(w, options) && td_encoder_init(&w->encoder, options->level ? options->level : LEVEL);
+  td_status status = fits ? create_file(w, err) : td_fail_nomem(err);
   if (status)
     td_writer_abandon(w);
   else
@@ -395,13 +439,13 @@ td_status td_writer_finish(td_writer *w, char *digest, td_error *err)
 {
   char derived[33];
   w->row.complete = true;
-  td_status status = flush_all(w, err);
+  td_status status = flush_all(w, false, err);
   if (!status) status = rewrite_storages(w, err);
   if (!status) status = derive(w, derived, err);
   if (!status) status = commit(w, err);
   if (!status) status = give_name(w, err);
   if (status) {
-    td_writer_abandon(w);
+    w->recording ? td_writer_leave(w) : td_writer_abandon(w);
     return status;
   }
   if (digest) memcpy(digest, derived, sizeof derived);

@@ -9,11 +9,20 @@
 
 typedef struct td_writer td_writer;
 
-/* Creates the unfinished file. */
-td_status td_writer_create(td_writer **out, const char *path, td_error *err);
+typedef struct td_writer_options {
+  const char *path; /* of a regular file, or of none; links are followed */
+  int level;        /* of zstd; 0: ours */
+  bool recording;   /* the unfinished file is PATH.part, where it can be found after a crash; else PATH.PID.part */
+} td_writer_options;
+
+/* Creates the unfinished file. One that a dead writer left is replaced. */
+td_status td_writer_create(td_writer **out, const td_writer_options *options, td_error *err);
 
 /* Gives the writer up: closes and removes the unfinished file. NULL is allowed. */
 void td_writer_abandon(td_writer *writer);
+
+/* Gives the writer up after a failure, and leaves what was committed as an unfinished tape. */
+void td_writer_leave(td_writer *writer);
 
 /* A name, and its number for the calls below, from 0 in the order they first came; the same bytes give the same number. */
 td_status td_writer_name(td_writer *writer, const char *bytes, size_t length, uint32_t *name, td_error *err);
@@ -55,8 +64,8 @@ void td_writer_has_frees(td_writer *writer);
 td_status td_writer_commit(td_writer *writer, td_error *err);
 
 /* Checks every reference, writes what is derived (counts, digest, peak, floor), marks the trace complete, and gives the
- * file its name. The writer is gone afterwards in every case; on failure the unfinished file is removed, and what was at
- * `path` before is untouched. TD_E_INPUT: an op uses a SID that no storage has, or the like; the message says which.
+ * file its name. The writer is gone afterwards in every case; on failure the unfinished file of a recording stays, another
+ * is removed, and what was at `path` before is untouched. TD_E_INPUT: an op uses a SID that no storage has, or the like; the message says which.
  * `digest` (33 bytes, may be NULL) receives the trace's digest. */
 td_status td_writer_finish(td_writer *writer, char *digest, td_error *err);
 

@@ -104,7 +104,7 @@ td_status td_plan(const td_trace *trace, const td_plan_options *options, td_sche
   if (!status && !trace->complete)
     status = td_fail(err, TD_E_INPUT, "the recording is unfinished, so what the end of the step needs is not known");
   if (status) return status;
-  if (!filled.host_bytes) filled.host_bytes = UINT64_MAX;
+  if (!filled.host_limited) filled.host_bytes = UINT64_MAX;
   if (planner->always_early) filled.early = true;
   td_schedule *schedule = calloc(1, sizeof *schedule);
   if (!schedule) return td_fail_nomem(err);

@@ -23,10 +23,19 @@ typedef struct recorder {
   char digest[33];
 } recorder;
 
+/* The scribe of this step, if there is one. In a child of the process that began the step, the tape is the parent's: the
+ * child's copy of the scribe is left alone. */
+static td_scribe *scribe(recorder *r)
+{
+  if (!r->scribe || td_scribe_is_here(r->scribe)) return r->scribe;
+  r->status = td_fail(&r->error, TD_E_STATE, "%s: this process was forked during the step and does not record it", r->path);
+  return r->scribe = NULL;
+}
+
 static void destroy(td_role *role)
 {
   recorder *r = (recorder *)role;
-  td_scribe_abandon(r->scribe);
+  td_scribe_abandon(scribe(r));
   td_names_finish(&r->names);
   for (size_t i = 0; i < r->n_meta; i++) {
     free((char *)r->meta[i].key);
@@ -95,7 +104,7 @@ static td_status op_end(td_role *role, td_deck *deck, td_error *err)
   (void)err;
   recorder *r = (recorder *)role;
   const td_open_op *op = &deck->op;
-  if (!r->scribe) return TD_OK;
+  if (!scribe(r)) return TD_OK;
   uint32_t name = tell_name(r, (const char *)op->name.bytes, op->name.length);
   if (name == TD_NAME_NONE) return TD_OK;
   for (size_t i = 0; i < op->n_accesses; i++) tell_if_new(r, op->accesses[i].slot);
@@ -111,20 +120,20 @@ static void storage_changed(td_role *role, td_deck *deck, const td_slot *slot)
 {
   (void)deck;
   recorder *r = (recorder *)role;
-  if (r->scribe) tell_storage(r, slot, TD_NEVER);
+  if (scribe(r)) tell_storage(r, slot, TD_NEVER);
 }
 
 static void storage_freed(td_role *role, td_deck *deck, const td_slot *slot)
 {
   recorder *r = (recorder *)role;
-  if (r->scribe && slot->activation) tell_storage(r, slot, (uint64_t)(deck->op_number + 1));
+  if (scribe(r) && slot->activation) tell_storage(r, slot, (uint64_t)(deck->op_number + 1));
 }
 
 static td_status mark(td_role *role, td_deck *deck, const char *name, td_error *err)
 {
   (void)err;
   recorder *r = (recorder *)role;
-  uint32_t number = r->scribe ? tell_name(r, name, strlen(name)) : TD_NAME_NONE;
+  uint32_t number = scribe(r) ? tell_name(r, name, strlen(name)) : TD_NAME_NONE;
   if (number != TD_NAME_NONE) td_scribe_mark(r->scribe, number, (uint64_t)(deck->op_number + 1));
   return TD_OK;
 }
@@ -158,7 +167,7 @@ static void tell_retained(recorder *r, const td_deck *deck)
 static td_status step_end(td_role *role, td_deck *deck, td_error *err)
 {
   recorder *r = (recorder *)role;
-  if (r->scribe) tell_retained(r, deck);
+  if (scribe(r)) tell_retained(r, deck);
   if (r->scribe) r->status = td_scribe_finish(r->scribe, r->digest, &r->error);
   r->scribe = NULL;
   if (r->status && err) *err = r->error;
@@ -169,7 +178,7 @@ static void step_abort(td_role *role, td_deck *deck)
 {
   (void)deck;
   recorder *r = (recorder *)role;
-  td_scribe_abandon(r->scribe);
+  td_scribe_abandon(scribe(r));
   r->scribe = NULL;
 }
 

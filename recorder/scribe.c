@@ -1,6 +1,7 @@
 #include "recorder/scribe.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 struct td_scribe {
   td_queue queue;
   pthread_t thread;
+  unsigned forks; /* that this process had behind it */
   td_writer *writer; /* the scribe's from here on; NULL once it failed */
   td_status status;
   td_error error;
@@ -107,12 +109,12 @@ void td_scribe_op_told(td_scribe *scribe)
 
 /* ---- writing -------------------------------------------------------------------------------------------------- */
 
-/* The first failure ends the writing. */
+/* The first failure ends the writing; what was committed stays. */
 static void note(td_scribe *scribe, td_status status)
 {
   if (!status || scribe->status) return;
   scribe->status = status;
-  td_writer_abandon(scribe->writer);
+  td_writer_leave(scribe->writer);
   scribe->writer = NULL;
 }
 
@@ -211,6 +213,26 @@ static void *run(void *context)
   }
 }
 
+/* ---- forks ---------------------------------------------------------------------------------------------------- */
+
+/* A child has the queue but not the thread that empties it. Asking for the process number costs a system call an op. */
+static atomic_uint forks;
+
+static void count_fork(void)
+{
+  atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+  pthread_atfork(NULL, NULL, count_fork);
+}
+
+bool td_scribe_is_here(const td_scribe *scribe)
+{
+  return scribe->forks == atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
 static td_status write_meta(td_writer *writer, const td_meta *meta, size_t n_meta, td_error *err)
@@ -235,6 +257,17 @@ static void destroy(td_scribe *scribe)
   free(scribe);
 }
 
+/* Signals go to the program's own threads. SIGXFSZ above all: a file that may not grow is an error of the write. */
+static bool start_thread(td_scribe *scribe)
+{
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = !pthread_create(&scribe->thread, NULL, run, scribe);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return started;
+}
+
 td_status td_scribe_start(td_scribe **out, const char *path, const td_meta *meta, size_t n_meta, td_error *err)
 {
   td_writer *writer = NULL;
@@ -243,14 +276,17 @@ td_status td_scribe_start(td_scribe **out, const char *path, const td_meta *meta
   if (!scribe) return td_fail_nomem(err);
   memset(scribe, 0, sizeof *scribe);
   if (!td_queue_init(&scribe->queue)) status = td_fail_nomem(err);
-  if (!status) status = td_writer_create(&writer, path, err);
+  if (!status) status = td_writer_create(&writer, &(td_writer_options){.path = path, .recording = true}, err);
   if (!status) {
     td_writer_has_frees(writer);
     status = write_meta(writer, meta, n_meta, err);
   }
   scribe->writer = writer;
   scribe->committed_ns = td_now_ns();
-  if (!status && pthread_create(&scribe->thread, NULL, run, scribe)) status = td_fail(err, TD_E_NOMEM, "no more threads");
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  scribe->forks = atomic_load(&forks);
+  if (!status && !start_thread(scribe)) status = td_fail(err, TD_E_NOMEM, "no more threads");
   if (status) {
     td_writer_abandon(writer);
     destroy(scribe);

@@ -18,6 +18,9 @@ td_status td_scribe_finish(td_scribe *scribe, char *digest, td_error *err);
 /* Writes no more and removes what it wrote. NULL is allowed. */
 void td_scribe_abandon(td_scribe *scribe);
 
+/* False in a child of the process that started it, where nothing else may be called. */
+bool td_scribe_is_here(const td_scribe *scribe);
+
 /* Each name is told once, before its first use; names are numbered from 0 in this order. */
 void td_scribe_name(td_scribe *scribe, const char *bytes, size_t length);
 void td_scribe_storage(td_scribe *scribe, const td_storage_info *storage);

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tapedeck/size.h>
@@ -80,7 +82,7 @@ bool open_trace(const args *args, td_tape **tape, td_trace **trace, td_trace_inf
 
 /* ---- output --------------------------------------------------------------------------------------------------- */
 
-static char doomed[2][4096];
+static char doomed[2][4300];
 
 static void end_by_signal(int number)
 {
@@ -103,37 +105,59 @@ void remove_on_signal(const char *file, const char *other)
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Where the file will stand: links are followed. */
+static const char *resolve(const char *path, char *resolved)
+{
+  return realpath(path, resolved) ? resolved : path;
+}
+
 bool output_open(const args *args, output *out, const char *path)
 {
+  struct stat info;
   *out = (output){.path = path, .to = stdout};
   if (!path) return true;
-  if ((size_t)snprintf(out->part, sizeof out->part, "%s.part", path) >= sizeof out->part) {
-    trouble(args, "cannot write %s: the name is too long", path);
-    return false;
-  }
-  out->to = fopen(out->part, "wb");
+  out->direct = !stat(path, &info) && !S_ISREG(info.st_mode); /* a pipe or device: nothing to replace */
+  char resolved[PATH_MAX];
+  if (!out->direct)
+    snprintf(out->part, sizeof out->part, "%s.%ld.part", resolve(path, resolved), (long)getpid());
+  out->to = fopen(out->direct ? path : out->part, "wb");
   if (!out->to) {
     trouble(args, "cannot write %s: %s", path, strerror(errno));
     return false;
   }
-  remove_on_signal(out->part, NULL);
+  if (!out->direct) remove_on_signal(out->part, NULL);
   return true;
+}
+
+/* A stream remembers that it failed, but not why: one more byte asks again. */
+static bool flushed(FILE *to)
+{
+  errno = 0;
+  if (ferror(to)) {
+    clearerr(to);
+    fputc('\n', to);
+    fflush(to);
+    return false;
+  }
+  return !fflush(to);
 }
 
 bool output_close(const args *args, output *out, bool whole)
 {
+  char resolved[PATH_MAX];
   if (!out->path) return true; /* main looks after stdout */
-  errno = 0;
-  bool written = !ferror(out->to) & !fclose(out->to);
-  if (whole && written && !rename(out->part, out->path)) {
-    remove_on_signal(NULL, NULL);
-    return true;
-  }
+  bool written = flushed(out->to);
   int cause = errno;
-  unlink(out->part);
+  if (fclose(out->to) && written) {
+    written = false;
+    cause = errno;
+  }
+  bool named = out->direct || (whole && written && !rename(out->part, resolve(out->path, resolved)));
+  if (whole && written && !named) cause = errno;
+  if (!named) unlink(out->part);
   remove_on_signal(NULL, NULL);
-  if (whole) trouble(args, "cannot write %s: %s", out->path, strerror(cause));
-  return !whole;
+  if (whole && !(written && named)) trouble(args, "cannot write %s: %s", out->path, strerror(cause ? cause : EIO));
+  return written && named;
 }
 
 /* ---- JSON and text -------------------------------------------------------------------------------------------- */

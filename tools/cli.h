@@ -69,11 +69,12 @@ bool open_trace(const args *args, td_tape **tape, td_trace **trace, td_trace_inf
 typedef struct output {
   const char *path; /* NULL: stdout */
   FILE *to;
-  char part[4096];
+  bool direct; /* not a regular file: written in place */
+  char part[4200];
 } output;
 
 bool output_open(const args *args, output *out, const char *path);
-/* Ends it: gives it its name if `whole` and all could be written. False, with a message, on failure. */
+/* Ends it: gives it its name if `whole` and all could be written. False, with a message if it was whole, otherwise. */
 bool output_close(const args *args, output *out, bool whole);
 
 /* Removes these two files if a signal ends the program; NULL: none. For files that the library writes. */

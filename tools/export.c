@@ -17,8 +17,9 @@ static int run(const args *args)
   int exit_code = EXIT_TROUBLE;
   if (output_open(args, &out, arg(args, "output"))) {
     td_status status = td_export(tape, trace, out.to, &err);
-    if (status) failed(args, &err);
-    if (output_close(args, &out, !status) && !status) exit_code = EXIT_DONE;
+    if (status && status != TD_E_IO) failed(args, &err); /* else the output says why, with its name */
+    if (output_close(args, &out, !status || status == TD_E_IO) && !status) exit_code = EXIT_DONE;
+    else if (status == TD_E_IO && !out.path) failed(args, &err);
   }
   td_tape_close(tape);
   return exit_code;

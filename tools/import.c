@@ -1,13 +1,15 @@
 /* import: from interchange JSON to a tape. */
+#include <unistd.h>
+
 #include "verbs.h"
 
 static int run(const args *args)
 {
   const char *out = arg(args, "output");
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
-  char part[4096], journal[4096];
-  snprintf(part, sizeof part, "%s.part", out);
-  snprintf(journal, sizeof journal, "%s.part-journal", out);
+  char part[4200], journal[4224];
+  snprintf(part, sizeof part, "%s.%ld.part", out, (long)getpid());
+  snprintf(journal, sizeof journal, "%s-journal", part);
   td_error err;
   td_import_report report;
   remove_on_signal(part, journal);

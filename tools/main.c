@@ -88,7 +88,10 @@ static bool parse(args *args, int argc, char **argv, int *exit_code)
       return false;
     }
     if (code == '?' || position < 0) {
-      trouble(args, "unknown or ambiguous option %s; see tapedeck %s --help", argv[optind - 1], args->verb->name);
+      char letter[3] = {'-', (char)optopt, '\0'};
+      bool is_letter = optopt > 0 && optopt < HELP;
+      trouble(args, "unknown or ambiguous option %s; see tapedeck %s --help", is_letter ? letter : argv[optind - 1],
+              args->verb->name);
       return false;
     }
     args->values[position] = optarg ? optarg : "";

@@ -15,7 +15,7 @@ static bool size_arg(const args *args, const char *name, uint64_t whole, uint64_
 
 static bool read_options(const args *args, const td_trace_info *info, td_plan_options *options)
 {
-  *options = (td_plan_options){.planner = arg(args, "planner"), .early = arg(args, "early")};
+  *options = (td_plan_options){.planner = arg(args, "planner"), .early = arg(args, "early"), .host_limited = arg(args, "host-budget")};
   if (!arg(args, "budget")) {
     trouble(args, "expected --budget SIZE, in bytes, KiB, MiB, GiB or N%% of the peak");
     return false;

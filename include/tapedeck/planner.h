@@ -15,7 +15,8 @@ extern "C" {
 
 typedef struct td_plan_options {
   uint64_t budget_bytes;  /* for activations on the device; required */
-  uint64_t host_bytes;    /* for copies on the host; 0: no limit */
+  uint64_t host_bytes;    /* for copies on the host */
+  bool host_limited;      /* host_bytes is a limit; else there is none */
   double d2h_bytes_per_s; /* 0: TD_DEFAULT_BYTES_PER_S */
   double h2d_bytes_per_s; /* likewise */
   const char *planner;    /* NULL: the default */

@@ -208,6 +208,18 @@ static const struct bad {
     {"{\"ops\": [], \"freed_before_op\": {\"1\": 2}, \"storages\": {\"1\": 4}, \"activation_sids\": [1], \"retained\": []}",
      "SID 1 is freed before op 2, but there are 0 ops"},
     {"{\"ops\": [], \"freed_before_op\": {\"2\": 0}" REST, "names SID 2, which no storage has"},
+    {"{\"ops\": [{\"name\": \"a\", \"dur_ns\": 1, \"leaves\": 1, \"out\": [], \"acc\": [[1, \"R\"], [1, \"W\"], [1, \"R\"]]}]" REST,
+     "op 0 (a) reads SID 1 twice"},
+    {"{\"ops\": [{\"name\": \"a\", \"dur_ns\": 1, \"leaves\": 3, \"out\": [[2, 1], [1, 1], [2, 1]], \"acc\": []}]" REST,
+     "leaf 2 is bound twice"},
+    {"{\"ops\": [" OP "], \"freed_before_op\": {\"1\": 0}, \"storages\": {\"1\": 4}, \"activation_sids\": [1], \"retained\": []}",
+     "op 0 (a) uses SID 1, which was freed before op 0"},
+    {"{\"ops\": [], \"schedules\": [{\"actions\": [], \"actions\": []}]" REST, "\"actions\" stands twice"},
+    {"{\"ops\": [], \"schedules\": [{}]" REST, "a schedule has no \"actions\""},
+    {"{\"ops\": [], \"schedules\": [{\"actions\": [], \"d2h_bytes_per_s\": -5}]" REST, "a link speed of -5"},
+    {"{\"ops\": [], \"schedules\": [{\"actions\": [], \"d2h_bytes_per_s\": 1e999}]" REST, "a link speed of inf"},
+    {"{\"ops\": [], \"meta\": {\"x\": 01}" REST, "expected ',' or '}', found '1'"},
+    {"{\"ops\": [], \"meta\": {\"x\": NaN}" REST, "expected a value, found 'N'"},
     {"{\"ops\": [], \"marks\": [[\"end\", 1]]" REST, "a mark stands before op 1, but there are 0 ops"},
     {"{\"ops\": [], \"schedules\": [{\"actions\": [[0, \"pre\", \"COPY\", 1]]}]" REST, "\"COPY\" where the kind of an action"},
 };
@@ -224,6 +236,26 @@ Test(interchange, bad_input_is_told_and_leaves_nothing)
   }
 }
 
+/* Nobody needs to understand what is only kept. */
+Test(interchange, what_is_kept_may_be_anything)
+{
+  size_t n = 3000000;
+  char *text = malloc(n + 500), *digits = malloc(1000);
+  memset(digits, '7', 999);
+  digits[999] = '\0';
+  int at = sprintf(text, "{\"meta\": {\"s\": \"\\ud800\", \"n\": -%s.5e-%s, \"deep\": ", digits, "9999999999");
+  memset(text + at, '[', 2000);
+  memset(text + at + 2000, ']', 2000);
+  at += 4000 + sprintf(text + at + 4000, ", \"long\": \"");
+  memset(text + at, 'x', 2000000);
+  sprintf(text + at + 2000000, "\"},\n\"ops\": [\n\n],\n\"storages\": {},\n\"activation_sids\": [],\n\"retained\": []}\n");
+  char *back = export_tape(import_text(text));
+  cr_expect(strcmp(back, text) == 0);
+  free(back);
+  free(text);
+  free(digits);
+}
+
 Test(interchange, depth_and_length_are_bounded)
 {
   const char *json = temp_file(&dir, "in.json"), *tape = temp_file(&dir, "out.tape");
@@ -235,12 +267,12 @@ Test(interchange, depth_and_length_are_bounded)
   cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
   cr_expect_not_null(strstr(err.message, "nested deeper"), "%s", err.message);
   memset(text, 'a', n);
-  memcpy(text, "{\"", 2);
+  memcpy(text, "{\"ops\": [{\"name\": \"", 19);
   write_file(json, text, n);
   cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
   cr_expect_not_null(strstr(err.message, "a string of more than"), "%s", err.message);
   memset(text, '1', n);
-  memcpy(text, "{\"x\":", 5);
+  memcpy(text, "{\"ops\": [{\"leaves\": ", 20);
   write_file(json, text, n);
   cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
   cr_expect_not_null(strstr(err.message, "a number of more than"), "%s", err.message);

@@ -54,7 +54,7 @@ static void write_ops(td_writer *writer, uint64_t first, uint64_t n)
 static td_writer *start_writer(void)
 {
   td_writer *writer;
-  CHECK(td_writer_create(&writer, path, &err));
+  CHECK(td_writer_create(&writer, &(td_writer_options){.path = path, .recording = true}, &err));
   CHECK(td_writer_storage(writer, &(td_storage_info){.sid = 0, .bytes = 1, .freed_before_op = TD_NEVER}, &err));
   return writer;
 }
@@ -141,7 +141,7 @@ Test(tape, killed_at_any_moment_it_opens)
 Test(tape, two_writers_of_one_name)
 {
   td_writer *first = start_writer(), *second;
-  cr_expect_eq(td_writer_create(&second, path, &err), TD_E_IO);
+  cr_expect_eq(td_writer_create(&second, &(td_writer_options){.path = path, .recording = true}, &err), TD_E_IO);
   cr_expect_not_null(strstr(err.message, "another process is writing it"), "%s", err.message);
   write_ops(first, 0, 5);
   CHECK(td_writer_finish(first, NULL, &err));
@@ -382,18 +382,18 @@ Test(tape, random_traces_come_back)
     size_t length = 0;
     FILE *to = open_memstream(&text, &length);
     uint64_t sids[40], n_sids = 1 + random_number() % 40, n_ops = random_number() % 50;
-    for (uint64_t i = 0; i < n_sids; i++) sids[i] = random_number() - i * (random_number() % 2 == 0);
+    for (uint64_t i = 0; i < n_sids; i++) sids[i] = random_number() * 64 + i;
     fputs("{\"ops\": [\n", to);
     for (uint64_t i = 0; i < n_ops; i++) {
       uint64_t leaves = 1 + random_number() / 2;
       fprintf(to, "%s{\"name\": \"n%u\", \"dur_ns\": %llu, \"leaves\": %llu, \"out\": [", i ? ",\n" : "",
               (unsigned)(random_number() % 9), (unsigned long long)random_number(), (unsigned long long)leaves);
-      for (uint64_t k = random_number() % 4; k; k--)
-        fprintf(to, "[%llu, %llu]%s", (unsigned long long)(random_number() % leaves), (unsigned long long)sids[random_number() % n_sids],
-                k > 1 ? ", " : "");
+      for (uint64_t k = 0, n = random_number() % 4; k < n && k < leaves; k++)
+        fprintf(to, "%s[%llu, %llu]", k ? ", " : "", (unsigned long long)(leaves - 1 - k),
+                (unsigned long long)sids[random_number() % n_sids]);
       fputs("], \"acc\": [", to);
-      for (uint64_t k = random_number() % 6; k; k--)
-        fprintf(to, "[%llu, \"%c\"]%s", (unsigned long long)sids[random_number() % n_sids], random_number() % 2 ? 'R' : 'W', k > 1 ? ", " : "");
+      for (uint64_t k = 0, first = random_number() % n_sids, n = random_number() % 6; k < n && first + k < n_sids; k++)
+        fprintf(to, "%s[%llu, \"%c\"]", k ? ", " : "", (unsigned long long)sids[first + k], random_number() % 2 ? 'R' : 'W');
       fputs(random_number() % 7 ? "]}" : "], \"opaque\": true}", to);
     }
     fputs("\n],\n\"storages\": {", to);

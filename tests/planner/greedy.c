@@ -135,7 +135,7 @@ Test(greedy, the_host_limit_is_planned_for)
   td_trace *trace = TRACE(9, "1 100 W0 R8", "2 60 W1 R7", "3 60 W3 R4");
   td_schedule *schedule = NULL;
   td_plan_report report;
-  td_plan_options options = {.budget_bytes = 160, .host_bytes = 60};
+  td_plan_options options = {.budget_bytes = 160, .host_bytes = 60, .host_limited = true};
   cr_assert_eq(td_plan(trace, &options, &schedule, &report, &err), TD_OK, "%s", err.message);
   cr_expect_eq(report.predicted_host_peak_bytes, 60);
   td_schedule_destroy(schedule);
@@ -196,7 +196,7 @@ static bool fits(const td_trace *trace, uint64_t budget, uint64_t host, uint64_t
 {
   td_schedule *schedule = NULL;
   td_plan_report report = {0};
-  td_plan_options options = {.budget_bytes = budget, .host_bytes = host, .d2h_bytes_per_s = 2e9, .h2d_bytes_per_s = 1e9};
+  td_plan_options options = {.budget_bytes = budget, .host_bytes = host, .host_limited = host > 0, .d2h_bytes_per_s = 2e9, .h2d_bytes_per_s = 1e9};
   td_status status = td_plan(trace, &options, &schedule, &report, &err);
   td_schedule_destroy(schedule);
   cr_assert(status == TD_OK || status == TD_E_BUDGET, "%s", err.message); /* a fault in the simulator is TD_E_STATE */

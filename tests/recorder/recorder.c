@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tapedeck/recorder.h>
 #include <tapedeck/trace.h>
@@ -240,7 +242,6 @@ Test(recorder, ops_from_another_thread_join_the_step)
 
 Test(recorder, a_file_that_cannot_grow_does_not_stop_the_step)
 {
-  signal(SIGXFSZ, SIG_IGN);
   struct rlimit limit = {.rlim_cur = 64 << 10, .rlim_max = RLIM_INFINITY};
   CHECK(td_step_begin(deck));
   setrlimit(RLIMIT_FSIZE, &limit);
@@ -257,6 +258,41 @@ Test(recorder, a_file_that_cannot_grow_does_not_stop_the_step)
   setrlimit(RLIMIT_FSIZE, &limit);
   cr_expect_eq(status, TD_E_IO);
   cr_expect_not_null(strstr(td_deck_error(deck)->message, "step.tape"), "%s", td_deck_error(deck)->message);
-  cr_expect_eq(temp_dir_count(&dir), 0);
+  td_tape *tape; /* what was committed stays readable */
+  td_trace_info info;
+  td_error err;
+  cr_assert_eq(td_tape_open(&tape, temp_file(&dir, "step.tape.part"), &err), TD_OK, "%s", err.message);
+  cr_assert_eq(td_tape_info(tape, TD_NEWEST, &info, &err), TD_OK, "%s", err.message);
+  cr_expect_not(info.complete);
+  td_tape_close(tape);
   two_ops(storage, 1, 64); /* the next step is clean */
+  cr_expect_eq(temp_dir_count(&dir), 1);
+}
+
+/* Two processes must not write one tape: the child goes on without recording, the parent as if nothing had been. */
+Test(recorder, a_fork_leaves_the_tape_to_the_parent)
+{
+  td_storage weight = born(8);
+  CHECK(td_step_begin(deck));
+  CHECK(td_op_begin(deck, "before"));
+  CHECK(td_read(deck, weight));
+  CHECK(td_op_end(deck, 1));
+  pid_t child = fork();
+  if (child == 0) {
+    bool good = !td_op_begin(deck, "in the child") && !td_read(deck, weight) && !td_op_end(deck, 1);
+    good = good && td_step_end(deck) == TD_E_STATE && strstr(td_deck_error(deck)->message, "fork");
+    td_deck_destroy(deck);
+    _exit(!good);
+  }
+  int how;
+  waitpid(child, &how, 0);
+  cr_expect_eq(how, 0);
+  CHECK(td_op_begin(deck, "after"));
+  CHECK(td_read(deck, weight));
+  CHECK(td_op_end(deck, 1));
+  CHECK(td_step_end(deck));
+  td_trace *trace = load();
+  cr_assert_eq(trace->n_ops, 2);
+  cr_expect_str_eq(trace->names[trace->ops[1].name].bytes, "after");
+  td_trace_destroy(trace);
 }

@@ -1,0 +1,216 @@
+/* The tape: size, recording, loading; against SQLite rows, cJSON, and plain structs as the floor. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <sqlite3.h>
+#include <zlib.h>
+
+#include <tapedeck/recorder.h>
+#include <tapedeck/trace.h>
+
+#include "bench.h"
+
+static td_error err;
+
+static void need(td_status status)
+{
+  if (!status) return;
+  fprintf(stderr, "bench: %s\n", err.message);
+  exit(2);
+}
+
+static double file_bytes(const char *path)
+{
+  struct stat info;
+  return stat(path, &info) ? 0 : (double)info.st_size;
+}
+
+/* ---- recording ------------------------------------------------------------------------------------------------ */
+
+enum { RECORDED = 1000000 };
+
+typedef struct recording {
+  double wall, cpu; /* ns an op on the caller's thread; ns of processor time in all */
+} recording;
+
+/* Two accesses and one output each: a chain of ops with names and sizes that repeat as in layers. */
+static recording record(void)
+{
+  td_deck *deck;
+  td_storage last, next;
+  recording r;
+  char names[40][16];
+  for (int i = 0; i < 40; i++) snprintf(names[i], sizeof names[i], "aten.op%d", i);
+  need(td_recorder_create(&deck, &(td_recorder_options){.path = bench_file("record.tape")}, &err));
+  td_storage_born(deck, 0, 4096, &last);
+  td_step_begin(deck);
+  uint64_t cpu = bench_cpu_ns(), wall = bench_wall_ns(), noise = 1;
+  for (int i = 0; i < RECORDED; i++) {
+    noise = noise * 6364136223846793005u + 1442695040888963407u;
+    td_op_begin(deck, names[i % 40]);
+    td_storage_born(deck, 0, 4096u << (i % 5), &next);
+    td_read(deck, last);
+    td_output(deck, 0, next);
+    td_op_end(deck, 20000 + (noise >> 51));
+    td_release(deck, last);
+    last = next;
+  }
+  r.wall = (double)(bench_wall_ns() - wall) / RECORDED;
+  if (td_step_end(deck)) fprintf(stderr, "bench: %s\n", td_deck_error(deck)->message);
+  r.cpu = (double)(bench_cpu_ns() - cpu) / RECORDED;
+  td_deck_destroy(deck);
+  return r;
+}
+
+static double record_wall(void *context)
+{
+  (void)context;
+  return record().wall;
+}
+
+static double record_cpu(void *context)
+{
+  (void)context;
+  return record().cpu;
+}
+
+/* The same as rows of two tables in one transaction. */
+static double record_rows(void *context)
+{
+  enum { N = RECORDED / 5 };
+  sqlite3 *db;
+  sqlite3_stmt *op, *access;
+  (void)context;
+  const char *path = bench_file("rows.db");
+  unlink(path);
+  sqlite3_open(path, &db);
+  sqlite3_exec(db, "PRAGMA synchronous = OFF; CREATE TABLE op(op INTEGER PRIMARY KEY, name TEXT, dur_ns INT, leaves INT);"
+                   "CREATE TABLE access(op INT, seq INT, sid INT, kind TEXT, PRIMARY KEY(op, seq)) WITHOUT ROWID; BEGIN",
+               NULL, NULL, NULL);
+  sqlite3_prepare_v2(db, "INSERT INTO op VALUES(?, ?, ?, 1)", -1, &op, NULL);
+  sqlite3_prepare_v2(db, "INSERT INTO access VALUES(?, ?, ?, ?)", -1, &access, NULL);
+  uint64_t cpu = bench_cpu_ns();
+  for (int i = 0; i < N; i++) {
+    sqlite3_bind_int(op, 1, i);
+    sqlite3_bind_text(op, 2, "aten.op", -1, SQLITE_STATIC);
+    sqlite3_bind_int(op, 3, 20000 + i % 8191);
+    sqlite3_step(op);
+    sqlite3_reset(op);
+    for (int k = 0; k < 2; k++) {
+      sqlite3_bind_int(access, 1, i);
+      sqlite3_bind_int(access, 2, k);
+      sqlite3_bind_int(access, 3, i + k);
+      sqlite3_bind_text(access, 4, k ? "W" : "R", 1, SQLITE_STATIC);
+      sqlite3_step(access);
+      sqlite3_reset(access);
+    }
+  }
+  sqlite3_finalize(op);
+  sqlite3_finalize(access);
+  sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+  double result = (double)(bench_cpu_ns() - cpu) / N;
+  sqlite3_close(db);
+  return result;
+}
+
+/* The floor: the same numbers as structs through fwrite. */
+static double record_structs(void *context)
+{
+  struct {
+    uint64_t name, dur_ns, leaves, accesses[4], outputs[2];
+  } op = {0};
+  (void)context;
+  FILE *to = fopen(bench_file("structs"), "wb");
+  uint64_t cpu = bench_cpu_ns();
+  for (int i = 0; i < RECORDED; i++) {
+    op.dur_ns = (uint64_t)i;
+    op.accesses[0] = (uint64_t)i;
+    fwrite(&op, sizeof op, 1, to);
+  }
+  fclose(to);
+  return (double)(bench_cpu_ns() - cpu) / RECORDED;
+}
+
+/* ---- loading -------------------------------------------------------------------------------------------------- */
+
+typedef struct real {
+  const char *tape;
+  char *json;
+  uint64_t ops;
+} real;
+
+static double load(void *context)
+{
+  const real *r = context;
+  td_tape *tape;
+  td_trace *trace;
+  uint64_t wall = bench_wall_ns();
+  need(td_tape_open(&tape, r->tape, &err));
+  need(td_tape_load_trace(tape, TD_NEWEST, &trace, &err));
+  td_tape_close(tape);
+  double result = (double)(bench_wall_ns() - wall) / (double)r->ops;
+  td_trace_destroy(trace);
+  return result;
+}
+
+static double parse_json(void *context)
+{
+  const real *r = context;
+  uint64_t wall = bench_wall_ns();
+  cJSON *json = cJSON_Parse(r->json);
+  double result = (double)(bench_wall_ns() - wall) / (double)r->ops;
+  cJSON_Delete(json);
+  return result;
+}
+
+static char *slurp(const char *path, size_t *length)
+{
+  FILE *file = fopen(path, "rb");
+  char *text = malloc((size_t)file_bytes(path) + 1);
+  *length = fread(text, 1, (size_t)file_bytes(path), file);
+  text[*length] = '\0';
+  fclose(file);
+  return text;
+}
+
+static void bench_real(const char *traces)
+{
+  char in[600];
+  td_tape *tape;
+  td_trace_info info;
+  real r = {.tape = bench_file("n.tape")};
+  const char *json = bench_file("n.json");
+  snprintf(in, sizeof in, "%s/n_gpt24_acc8.json.zst", traces);
+  need(td_import(in, r.tape, NULL, &err));
+  need(td_tape_open(&tape, r.tape, &err));
+  need(td_tape_info(tape, TD_NEWEST, &info, &err));
+  FILE *to = fopen(json, "wb");
+  need(td_export(tape, TD_NEWEST, to, &err));
+  fclose(to);
+  td_tape_close(tape);
+  r.ops = info.ops;
+  size_t length;
+  r.json = slurp(json, &length);
+  const char *zipped = bench_file("n.json.gz");
+  gzFile gz = gzopen(zipped, "wb");
+  gzwrite(gz, r.json, (unsigned)length);
+  gzclose(gz);
+  double ops = (double)r.ops;
+  bench_row("size, n_gpt24_acc8", "B/op", file_bytes(r.tape) / ops, file_bytes(zipped) / ops, "gzip of its JSON");
+  bench_row("load, n_gpt24_acc8", "ns/op", bench_median(load, &r), bench_median(parse_json, &r), "cJSON parse");
+  free(r.json);
+}
+
+void bench_tape(void)
+{
+  double rows = bench_median(record_rows, NULL), structs = bench_median(record_structs, NULL);
+  bench_row("record, caller's thread", "ns/op", bench_median(record_wall, NULL), rows, "SQLite rows, one transaction");
+  double cpu = bench_median(record_cpu, NULL);
+  bench_row("record, processor time", "ns/op", cpu, rows, "SQLite rows, one transaction");
+  bench_row("record, processor time", "ns/op", cpu, structs, "fwrite of structs: the floor");
+  if (bench_traces()) bench_real(bench_traces());
+}
