@@ -6,7 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef TD_SQLITE_EXTENSION
+#include <sqlite3ext.h>
+extern const sqlite3_api_routines *sqlite3_api; /* who loads the extension */
+#else
 #include <sqlite3.h>
+#endif
 
 #include <tapedeck/error.h>
 

@@ -1,5 +1,6 @@
 #include "format/derive.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +40,11 @@ typedef struct derivation {
   uint64_t floor; /* most activation bytes that one op accesses */
 } derivation;
 
-static bool put_word(derivation *d, uint64_t word)
+static inline bool put_word(derivation *d, uint64_t word)
 {
   if (d->words.capacity - d->words.length < 8 && !td_buffer_reserve(&d->words, 8)) return false;
-  for (unsigned i = 0; i < 8; i++) d->words.bytes[d->words.length + i] = (uint8_t)(word >> (8 * i));
+  uint64_t little = htole64(word);
+  memcpy(d->words.bytes + d->words.length, &little, 8);
   d->words.length += 8;
   return true;
 }
@@ -129,7 +131,7 @@ static td_status derive_ops(derivation *d, td_error *err)
   td_status status = TD_OK;
   for (uint64_t seq = 0; found && !status; seq++) {
     size_t access = 0, output = 0;
-    status = td_reader_ops(d->reader, seq, &found, err);
+    status = td_reader_ops(d->reader, TD_GROUP_OPS_MASK, seq, &found, err);
     for (size_t i = 0; i < d->reader->columns[TD_COL_OP_NAME].count && !status; i++)
       status = derive_op(d, i, &access, &output, err);
     digest_words(d);

@@ -112,6 +112,7 @@ static td_status read_column(td_reader *reader, td_column column, uint64_t seq, 
   uint64_t first = td_column_u64(select, 3), count = td_column_u64(select, 4), all = declared(&reader->row, column);
   if (first > all || count > all - first) return damaged(reader, column, seq, "more values than the trace has", err);
   td_error why;
+  reader->first[column] = first;
   status = td_column_decode(&reader->decoder, column, sqlite3_column_blob(select, 5),
                             (size_t)sqlite3_column_bytes(select, 5), count, reader->columns, &why);
   return status == TD_E_DAMAGED ? damaged(reader, column, seq, why.message, err) : status ? td_fail_nomem(err) : TD_OK;
@@ -152,24 +153,65 @@ static bool all_below(const td_values *values, uint64_t limit)
   return true;
 }
 
-td_status td_reader_ops(td_reader *reader, uint64_t seq, bool *found, td_error *err)
+/* The columns of one value an op, of those in the mask, hold as many values. */
+static td_status check_counts(td_reader *reader, uint32_t mask, uint64_t seq, td_error *err)
 {
-  td_status status = td_reader_block(reader, TD_GROUP_OPS_MASK, seq, found, err);
-  if (status || !*found) return status;
-  const td_values *columns = reader->columns;
-  size_t n = columns[TD_COL_OP_NAME].count;
-  for (td_column column = TD_COL_OP_NAME; column <= TD_COL_OP_OUTPUTS; column++)
-    if (columns[column].count != n) return damaged(reader, column, seq, "not as many values as ops", err);
-  if (!adds_up(&columns[TD_COL_OP_ACCESSES], columns[TD_COL_ACCESS_SID].count) ||
-      columns[TD_COL_ACCESS_KIND].count != columns[TD_COL_ACCESS_SID].count)
-    return damaged(reader, TD_COL_ACCESS_SID, seq, "not as many accesses as the ops have", err);
-  if (!adds_up(&columns[TD_COL_OP_OUTPUTS], columns[TD_COL_OUTPUT_SID].count) ||
-      columns[TD_COL_OUTPUT_LEAF].count != columns[TD_COL_OUTPUT_SID].count)
-    return damaged(reader, TD_COL_OUTPUT_SID, seq, "not as many outputs as the ops have", err);
-  if (!all_below(&columns[TD_COL_OP_NAME], reader->row.names)) return damaged(reader, TD_COL_OP_NAME, seq, "no such name", err);
-  if (!all_below(&columns[TD_COL_OP_OPAQUE], 2)) return damaged(reader, TD_COL_OP_OPAQUE, seq, "neither 0 nor 1", err);
-  if (!all_below(&columns[TD_COL_ACCESS_KIND], 2)) return damaged(reader, TD_COL_ACCESS_KIND, seq, "no such kind", err);
+  size_t n = SIZE_MAX;
+  for (td_column column = TD_COL_OP_NAME; column <= TD_COL_OP_OUTPUTS; column++) {
+    if (!(mask & TD_COL_BIT(column))) continue;
+    if (n == SIZE_MAX) n = reader->columns[column].count;
+    if (reader->columns[column].count != n) return damaged(reader, column, seq, "not as many values as ops", err);
+  }
   return TD_OK;
+}
+
+/* The columns in `mask` that are among these two hold as many values as the counts of `counts` add up to. */
+static td_status check_sum(td_reader *reader, uint32_t mask, td_column counts, td_column a, td_column b, uint64_t seq,
+                           td_error *err)
+{
+  for (int i = 0; i < 2; i++) {
+    td_column column = i ? b : a;
+    if ((mask & TD_COL_BIT(counts)) && (mask & TD_COL_BIT(column)) &&
+        !adds_up(&reader->columns[counts], reader->columns[column].count))
+      return damaged(reader, column, seq, "not as many values as the ops have", err);
+  }
+  return TD_OK;
+}
+
+static td_status check_range(td_reader *reader, uint32_t mask, td_column column, uint64_t limit, uint64_t seq, td_error *err)
+{
+  if (!(mask & TD_COL_BIT(column)) || all_below(&reader->columns[column], limit)) return TD_OK;
+  return damaged(reader, column, seq, "a number that stands for nothing", err);
+}
+
+td_status td_reader_ops(td_reader *reader, uint32_t mask, uint64_t seq, bool *found, td_error *err)
+{
+  td_status status = td_reader_block(reader, mask, seq, found, err);
+  if (status || !*found) return status;
+  status = check_counts(reader, mask, seq, err);
+  if (!status) status = check_sum(reader, mask, TD_COL_OP_ACCESSES, TD_COL_ACCESS_SID, TD_COL_ACCESS_KIND, seq, err);
+  if (!status) status = check_sum(reader, mask, TD_COL_OP_OUTPUTS, TD_COL_OUTPUT_LEAF, TD_COL_OUTPUT_SID, seq, err);
+  if (!status) status = check_range(reader, mask, TD_COL_OP_NAME, reader->row.names, seq, err);
+  if (!status) status = check_range(reader, mask, TD_COL_OP_OPAQUE, 2, seq, err);
+  if (!status) status = check_range(reader, mask, TD_COL_ACCESS_KIND, 2, seq, err);
+  return status;
+}
+
+td_status td_reader_find_op(td_reader *reader, uint64_t op, uint64_t *seq, td_error *err)
+{
+  sqlite3_stmt *select = NULL;
+  bool row = false;
+  td_status status = td_db_prepare(reader->db, &select, err,
+                                   "SELECT seq FROM block WHERE trace = %lld AND col = %d AND first <= ?1 "
+                                   "ORDER BY seq DESC LIMIT 1",
+                                   (long long)reader->row.id, TD_COL_OP_NAME);
+  if (!status) {
+    td_bind_u64(select, 1, op > INT64_MAX ? INT64_MAX : op);
+    status = td_db_row(reader->db, select, &row, err);
+  }
+  if (!status) *seq = row ? td_column_u64(select, 0) : 0;
+  sqlite3_finalize(select);
+  return status;
 }
 
 /* ---- names ---------------------------------------------------------------------------------------------------- */

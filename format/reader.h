@@ -23,6 +23,7 @@ typedef struct td_reader {
   td_decoder decoder;
   sqlite3_stmt *select;
   td_values columns[TD_N_COLUMNS]; /* of the block read last */
+  uint64_t first[TD_N_COLUMNS];    /* values of the column before that block */
 } td_reader;
 
 /* td_reader_finish in every case. The database must outlive the reader. */
@@ -33,8 +34,12 @@ void td_reader_finish(td_reader *reader);
  * false past the last block. */
 td_status td_reader_block(td_reader *reader, uint32_t mask, uint64_t seq, bool *found, td_error *err);
 
-/* The same for all columns of ops, checked against each other: counts, kinds and names. */
-td_status td_reader_ops(td_reader *reader, uint64_t seq, bool *found, td_error *err);
+/* The same for columns of ops, checked against each other: counts, kinds and names. TD_COL_OUTPUT_SID needs
+ * TD_COL_OP_OUTPUTS, TD_COL_OP_ACCESSES and TD_COL_ACCESS_SID in the mask. */
+td_status td_reader_ops(td_reader *reader, uint32_t mask, uint64_t seq, bool *found, td_error *err);
+
+/* The number of the block of ops that holds op number `op`, or would. */
+td_status td_reader_find_op(td_reader *reader, uint64_t op, uint64_t *seq, td_error *err);
 
 /* All names, in one allocation that the caller frees with free(); a NUL follows each. */
 td_status td_reader_names(td_reader *reader, td_name **names, td_error *err);

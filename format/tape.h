@@ -6,6 +6,7 @@
 
 struct td_tape {
   td_db db;
+  bool has_sql; /* its SQL tables are there */
 };
 
 #endif

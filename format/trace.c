@@ -100,7 +100,7 @@ static td_status take_ops(filling *f, td_error *err)
   td_status status = TD_OK;
   const td_trace_row *row = &f->reader->row;
   for (uint64_t seq = 0; found && !status; seq++) {
-    status = td_reader_ops(f->reader, seq, &found, err);
+    status = td_reader_ops(f->reader, TD_GROUP_OPS_MASK, seq, &found, err);
     if (!status && found) status = take_block(f, err);
   }
   if (!status && (f->n_ops != row->ops || f->n_accesses != row->accesses || f->n_outputs != row->outputs))

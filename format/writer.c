@@ -452,3 +452,12 @@ td_status td_writer_finish(td_writer *w, char *digest, td_error *err)
   destroy(w);
   return TD_OK;
 }
+
+td_status td_writer_finish_partial(td_writer *w, td_error *err)
+{
+  td_status status = td_writer_commit(w, err);
+  if (!status) status = give_name(w, err);
+  if (status) td_writer_abandon(w);
+  else destroy(w);
+  return status;
+}

@@ -69,4 +69,7 @@ td_status td_writer_commit(td_writer *writer, td_error *err);
  * `digest` (33 bytes, may be NULL) receives the trace's digest. */
 td_status td_writer_finish(td_writer *writer, char *digest, td_error *err);
 
+/* Gives an unfinished trace its final name: what a recovery saved. Gone afterwards in every case. */
+td_status td_writer_finish_partial(td_writer *writer, td_error *err);
+
 #endif

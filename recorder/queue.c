@@ -22,8 +22,11 @@ void td_queue_finish(td_queue *queue)
   *queue = (td_queue){0};
 }
 
+#define LOOK_WORDS 4096 /* looking costs a cache miss while the consumer works */
+
 void td_queue_wake(td_queue *queue)
 {
+  queue->look_at = queue->put + LOOK_WORDS;
   queue->taken_seen = atomic_load_explicit(&queue->consumed, memory_order_acquire);
   if (queue->put - queue->taken_seen > TD_QUEUE_WORDS / 2 && atomic_exchange(&queue->sleeping, false))
     sem_post(&queue->wake);

@@ -17,6 +17,7 @@ typedef struct td_queue {
   /* The producer's: how many words it put, and the least that it knows were taken. */
   _Alignas(64) uint64_t put;
   uint64_t taken_seen;
+  uint64_t look_at; /* how many words it has put when it looks at the consumer next */
   /* The consumer's, likewise. */
   _Alignas(64) uint64_t taken;
   uint64_t published_seen;
@@ -32,6 +33,7 @@ void td_queue_finish(td_queue *queue);
 
 /* Publishes, and waits until a word is free. */
 void td_queue_drain(td_queue *queue);
+/* Looks how far the consumer is, and wakes it if the queue is half full. */
 void td_queue_wake(td_queue *queue);
 
 static inline void td_queue_put(td_queue *queue, uint64_t word)
@@ -43,7 +45,7 @@ static inline void td_queue_put(td_queue *queue, uint64_t word)
 static inline void td_queue_publish(td_queue *queue)
 {
   atomic_store_explicit(&queue->published, queue->put, memory_order_release);
-  if (queue->put - queue->taken_seen > TD_QUEUE_WORDS / 2) td_queue_wake(queue);
+  if (queue->put >= queue->look_at) td_queue_wake(queue);
 }
 
 /* Waits up to `ns` for a word; false if none came. */

@@ -15,7 +15,9 @@
 #include "recorder/queue.h"
 
 #define COMMIT_NS 1000000000u /* what is older than this is on disk */
-#define LOOK_NS 20000000u     /* how often an idle scribe looks */
+#define LOOK_NS 20000000u     /* how often an idle scribe looks at the time, */
+#define LOOK_RECORDS 4096     /* and a busy one */
+#define RELEASE_RECORDS 64    /* giving room back costs the producer a cache miss */
 
 struct td_scribe {
   td_queue queue;
@@ -208,8 +210,8 @@ static void *run(void *context)
     while (scribe->queue.taken == scribe->queue.published_seen && !td_queue_await(&scribe->queue, LOOK_NS))
       commit_what_is_old(scribe);
     if (!write_record(scribe)) return NULL;
-    td_queue_release(&scribe->queue);
-    if (records % 1024 == 0) commit_what_is_old(scribe);
+    if (records % RELEASE_RECORDS == 0) td_queue_release(&scribe->queue);
+    if (records % LOOK_RECORDS == 0) commit_what_is_old(scribe);
   }
 }
 

@@ -18,7 +18,7 @@ td_status td_deck_op_open(td_deck *deck, const char *name, size_t length, const 
   if (!td_buffer_append(&op->name, name, length) || !td_buffer_text(&op->name, suffix))
     return td_fail_nomem(&deck->error);
   op->n_accesses = op->n_outputs = 0;
-  op->leaves = op->dur_ns = 0;
+  op->leaves = op->dur_ns = op->started_ns = 0;
   op->running = op->leaves_told = false;
   op->opaque = opaque;
   op->open = true;
@@ -31,7 +31,7 @@ td_status td_deck_op_open(td_deck *deck, const char *name, size_t length, const 
 }
 
 /* What the op names so far comes to the device, and what it writes gets a new version. */
-td_status td_deck_op_start(td_deck *deck)
+static td_status start(td_deck *deck)
 {
   td_open_op *op = &deck->op;
   td_status status = TD_OK;
@@ -42,10 +42,14 @@ td_status td_deck_op_start(td_deck *deck)
     if (!status && op->accesses[i].kind == TD_WRITE)
       status = td_residency_written(deck->residency, &slot->resident, &deck->error);
   }
-  if (!status) {
-    op->running = true;
-    op->started_ns = td_now_ns();
-  }
+  if (!status) op->running = true;
+  return status;
+}
+
+td_status td_deck_op_start(td_deck *deck)
+{
+  td_status status = start(deck);
+  if (!status) deck->op.started_ns = td_now_ns();
   return status;
 }
 
@@ -76,10 +80,11 @@ void td_deck_op_drop(td_deck *deck)
 td_status td_deck_op_close(td_deck *deck, uint64_t dur_ns)
 {
   td_open_op *op = &deck->op;
-  td_status status = op->running ? TD_OK : td_deck_op_start(deck);
+  td_status status = op->running ? TD_OK : start(deck); /* not timed: asking for the time would cost more than the rest */
   if (!status && deck->role->ops->op_check) status = deck->role->ops->op_check(deck->role, deck, &deck->error);
   if (status) return status;
-  op->dur_ns = dur_ns == TD_MEASURE ? td_now_ns() - op->started_ns : dur_ns;
+  if (dur_ns == TD_MEASURE) op->dur_ns = op->started_ns ? td_now_ns() - op->started_ns : 0;
+  else op->dur_ns = dur_ns;
   for (size_t i = 0; i < op->n_accesses; i++) give_sid(deck, op->accesses[i].slot);
   for (size_t i = 0; i < op->n_outputs; i++) give_sid(deck, op->outputs[i].slot);
   status = deck->role->ops->op_end(deck->role, deck, &deck->error);

@@ -105,6 +105,14 @@ void remove_on_signal(const char *file, const char *other)
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+void remove_tape_on_signal(const char *out)
+{
+  char part[4200], journal[4224];
+  snprintf(part, sizeof part, "%s.%ld.part", out, (long)getpid());
+  snprintf(journal, sizeof journal, "%s-journal", part);
+  remove_on_signal(part, journal);
+}
+
 /* Where the file will stand: links are followed. */
 static const char *resolve(const char *path, char *resolved)
 {
@@ -177,6 +185,19 @@ void json_string(cJSON *object, const char *key, const char *text)
     if ((unsigned char)*c >= 0x80) *c = '?';
   cJSON_AddStringToObject(object, key, copy ? copy : "");
   free(copy);
+}
+
+void put_json_string(FILE *to, const char *bytes, size_t length)
+{
+  fputc('"', to);
+  for (size_t i = 0; i < length; i++) {
+    unsigned char c = (unsigned char)bytes[i];
+    if (c < 0x20 || c >= 0x7f || c == '<' || c == '>' || c == '&' || c == '"' || c == '\\' || c == '\'')
+      fprintf(to, "\\u%04x", c);
+    else
+      fputc(c, to);
+  }
+  fputc('"', to);
 }
 
 int json_print(const args *args, cJSON *object)

@@ -35,13 +35,15 @@ typedef struct args {
 struct verb {
   const char *name;
   const char *operands; /* as the usage line shows them */
-  int n_operands;
+  int n_operands;      /* or AT_LEAST_ONE */
   const char *summary; /* one line */
   const char *details; /* a paragraph, or NULL */
   const char *example;
   const option_def *options; /* name NULL last */
   int (*run)(const args *args);
 };
+
+#define AT_LEAST_ONE (-1)
 
 #define OPTION_JSON {"json", NULL, "print one JSON object", '\0'}
 #define OPTION_TRACE {"trace", "N", "the trace to read; default: the newest", '\0'}
@@ -79,6 +81,8 @@ bool output_close(const args *args, output *out, bool whole);
 
 /* Removes these two files if a signal ends the program; NULL: none. For files that the library writes. */
 void remove_on_signal(const char *file, const char *other);
+/* The same for what the library writes while it makes the tape `out`. */
+void remove_tape_on_signal(const char *out);
 
 /* ---- JSON ---- */
 
@@ -86,6 +90,9 @@ void json_u64(cJSON *object, const char *key, uint64_t value); /* every digit */
 void json_string(cJSON *object, const char *key, const char *text);
 /* Prints and frees it; returns EXIT_DONE, or EXIT_TROUBLE if memory ran out. */
 int json_print(const args *args, cJSON *object);
+
+/* A name is bytes; as a JSON string, those that are not ASCII are shown as Latin-1. Harmless inside a script of a page, too. */
+void put_json_string(FILE *to, const char *bytes, size_t length);
 
 /* "12,345" in a buffer of 32 bytes. */
 char *with_commas(uint64_t number, char *text);

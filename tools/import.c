@@ -1,18 +1,13 @@
 /* import: from interchange JSON to a tape. */
-#include <unistd.h>
-
 #include "verbs.h"
 
 static int run(const args *args)
 {
   const char *out = arg(args, "output");
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
-  char part[4200], journal[4224];
-  snprintf(part, sizeof part, "%s.%ld.part", out, (long)getpid());
-  snprintf(journal, sizeof journal, "%s-journal", part);
   td_error err;
   td_import_report report;
-  remove_on_signal(part, journal);
+  remove_tape_on_signal(out);
   td_status status = td_import(args->operands[0], out, &report, &err);
   remove_on_signal(NULL, NULL);
   if (status) return failed(args, &err);

@@ -9,8 +9,8 @@
 
 #include "verbs.h"
 
-static const verb *const verbs[] = {&verb_import,   &verb_export, &verb_info, &verb_verify,
-                                    &verb_plan,     &verb_simulate, &verb_replay, &verb_view};
+static const verb *const verbs[] = {&verb_import, &verb_export,  &verb_info,    &verb_verify, &verb_recover, &verb_plan,
+                                    &verb_simulate, &verb_replay, &verb_view, &verb_sql, &verb_merge, &verb_trim, &verb_compact};
 
 #define N_VERBS (sizeof verbs / sizeof *verbs)
 
@@ -98,7 +98,7 @@ static bool parse(args *args, int argc, char **argv, int *exit_code)
   }
   args->operands = argv + optind;
   args->n_operands = argc - optind;
-  if (args->n_operands == args->verb->n_operands) return true;
+  if (args->verb->n_operands == AT_LEAST_ONE ? args->n_operands > 0 : args->n_operands == args->verb->n_operands) return true;
   trouble(args, "expected %s; see tapedeck %s --help", args->verb->operands, args->verb->name);
   return false;
 }

@@ -9,21 +9,6 @@
 
 #define DATA_MARK "/*DATA*/"
 
-/* A string for a script inside HTML: pure ASCII, '<' escaped so that no tag can end the script. Bytes above 0x7f are shown as
- * Latin-1, whatever they were: a name is bytes, and here it only has to be harmless. */
-static void put_string(FILE *to, const char *bytes, size_t length)
-{
-  fputc('"', to);
-  for (size_t i = 0; i < length; i++) {
-    unsigned char c = (unsigned char)bytes[i];
-    if (c < 0x20 || c >= 0x7f || c == '<' || c == '>' || c == '&' || c == '"' || c == '\\' || c == '\'')
-      fprintf(to, "\\u%04x", c);
-    else
-      fputc(c, to);
-  }
-  fputc('"', to);
-}
-
 #define PUT_ARRAY(to, key, n, format, value)                                                                           \
   do {                                                                                                                 \
     fprintf(to, ",\n\"%s\": [", key);                                                                                  \
@@ -36,7 +21,7 @@ static void put_names(FILE *to, const td_trace *trace)
   fputs(",\n\"names\": [", to);
   for (uint32_t i = 0; i < trace->n_names; i++) {
     if (i) fputc(',', to);
-    put_string(to, trace->names[i].bytes, trace->names[i].length);
+    put_json_string(to, trace->names[i].bytes, trace->names[i].length);
   }
   fputc(']', to);
 }
@@ -46,7 +31,7 @@ static void put_data(FILE *to, const char *path, const td_trace *trace, const td
 {
   uint64_t n = trace->n_ops;
   fputs("{\"title\": ", to);
-  put_string(to, path, strlen(path));
+  put_json_string(to, path, strlen(path));
   fprintf(to, ",\n\"ops\": %" PRIu64 ", \"storages\": %" PRIu64 ", \"activations\": %" PRIu64 ", \"peak\": %" PRIu64
               ", \"floor\": %" PRIu64 ", \"compute\": %" PRIu64,
           info->ops, info->storages, info->activations, plain->peak_bytes, info->floor_bytes, info->compute_ns);
@@ -61,7 +46,7 @@ static void put_data(FILE *to, const char *path, const td_trace *trace, const td
                 ", \"h2d\": %" PRIu64 ", \"stalled\": %" PRIu64 ", \"faults\": %zu, \"planner\": ",
             schedule->id, planned->peak_bytes, planned->host_peak_bytes, planned->d2h_bytes, planned->h2d_bytes,
             planned->stall_ns, planned->n_faults);
-    put_string(to, schedule->planner, strlen(schedule->planner));
+    put_json_string(to, schedule->planner, strlen(schedule->planner));
     if (schedule->memory_limit_bytes != UINT64_MAX) fprintf(to, ", \"budget\": %" PRIu64, schedule->memory_limit_bytes);
   }
   fputs("}", to);

@@ -163,6 +163,51 @@ TD_API td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedu
 TD_API td_status td_tape_verify(const char *path, void (*damage)(void *context, const char *line), void *context,
                                 uint64_t *n_damages, td_error *err);
 
+/* ---- rewriting ------------------------------------------------------------------------------------------------- */
+
+/* Each of these writes a new tape at `out`, replacing what was there only when done; `out` may be an input, where it is one
+ * file. */
+
+typedef struct td_recover_report {
+  uint64_t ops, lost_ops; /* saved; known to be lost */
+  bool whole;             /* nothing was lost, and the trace was complete */
+} td_recover_report;
+
+/* Saves every whole block of a damaged or unfinished tape; calls `lost` (may be NULL) with one line for what is missing. The
+ * new trace is complete only if nothing was lost. Lost sizes are 0, lost names "(lost)". */
+TD_API td_status td_recover(const char *in, const char *out, int64_t trace, void (*lost)(void *context, const char *line),
+                            void *context, td_recover_report *report, td_error *err);
+
+/* All traces, schedules and further tables of `n` tapes in one. One file twice, or a damaged tape, is an error. */
+TD_API td_status td_merge(const char *const *in, size_t n, const char *out, td_error *err);
+
+/* The ops from `first` up to, without, `end` of a trace, numbered from 0. What was made before is no activation there; what
+ * is still needed after is retained. Schedules are left out, since they do not fit. */
+TD_API td_status td_trim(const char *in, int64_t trace, uint64_t first, uint64_t end, const char *out, td_error *err);
+
+/* The same tape without the space that nothing uses. */
+TD_API td_status td_compact(const char *in, const char *out, td_error *err);
+
+/* ---- SQL ------------------------------------------------------------------------------------------------------- */
+
+typedef enum td_value_type { TD_NULL, TD_INTEGER, TD_REAL, TD_TEXT, TD_BLOB } td_value_type;
+
+typedef struct td_value {
+  td_value_type type;
+  int64_t integer;   /* TD_INTEGER */
+  double real;       /* TD_REAL */
+  const char *bytes; /* TD_TEXT and TD_BLOB; a NUL follows */
+  size_t length;
+} td_value;
+
+/* Runs the statements in `sql` and calls `row` for each row; names and values are valid during the call, and a result other
+ * than 0 ends it all. Besides SQLite's own there are the tables op, access, output, storage, retained, action, mark and meta, and the
+ * views time_by_name, lifetime, alive, gap and largest; docs/sql.md has their columns. A number above 2^63-1 is text.
+ * Nothing can be changed: a statement that does more than read fails with TD_E_ARG, and so does one that is no SQL. */
+TD_API td_status td_tape_sql(td_tape *tape, const char *sql,
+                             int (*row)(void *context, int n, const char *const *names, const td_value *values),
+                             void *context, td_error *err);
+
 /* ---- interchange JSON ----------------------------------------------------------------------------------------- */
 
 typedef struct td_import_report {
