@@ -69,6 +69,28 @@ static td_trace *load(const char *file)
   return trace;
 }
 
+/* A tape that was being changed when its changer was killed is rolled back by whoever reads it first. */
+Test(tape, a_killed_planner_leaves_the_tape_as_it_was)
+{
+  make_full_tape();
+  for (unsigned round = 0; round < 20; round++) {
+    pid_t child = fork();
+    if (child == 0) {
+      td_schedule schedule = {.planner = (char *)"mine", .host_limit_bytes = UINT64_MAX};
+      for (;;) td_tape_add_schedule(path, TD_NEWEST, &schedule, NULL);
+    }
+    usleep(5000 + 300 * round);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    td_trace *trace = load(path);
+    cr_expect_eq(trace->n_ops, 2);
+    td_trace_destroy(trace);
+    uint64_t damages;
+    CHECK(td_tape_verify(path, NULL, NULL, &damages, &err));
+    cr_expect_eq(damages, 0);
+  }
+}
+
 /* ---- death ---------------------------------------------------------------------------------------------------- */
 
 Test(tape, a_killed_writer_leaves_a_readable_unfinished_tape)
@@ -114,7 +136,8 @@ Test(tape, a_killed_writer_leaves_a_readable_unfinished_tape)
 
 Test(tape, killed_at_any_moment_it_opens)
 {
-  for (unsigned round = 0; round < 20; round++) {
+  const char *rounds = getenv("TD_SOAK"); /* 200 in ./run soak */
+  for (unsigned round = 0; round < (rounds ? 200u : 20u); round++) {
     pid_t child = fork();
     if (child == 0) {
       td_writer *writer = start_writer();
@@ -123,7 +146,7 @@ Test(tape, killed_at_any_moment_it_opens)
         td_writer_commit(writer, &err);
       }
     }
-    usleep(3000 + 1700 * round);
+    usleep(3000 + 1700 * (round % 20) + 97 * round);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     td_tape *tape;
@@ -201,7 +224,8 @@ Test(tape, a_flipped_bit_is_found_or_harmless)
   char *bytes = read_file(path, &length), *right = export_text(path);
   const char *flipped = temp_file(&dir, "flipped.tape");
   unsigned found = 0, harmless = 0;
-  for (size_t at = 0; at < length; at += 1 + at % 5) {
+  bool every = getenv("TD_SOAK");
+  for (size_t at = 0; at < length; at += every ? 1 : 1 + at % 5) {
     td_status status;
     bytes[at] ^= (char)(1 << at % 8);
     write_file(flipped, bytes, length);
@@ -256,6 +280,23 @@ Test(tape, a_newer_version_is_refused_with_both_named)
   cr_expect_not_null(strstr(err.message, "up to 1"), "%s", err.message);
 }
 
+/* A tape of version 1, as it was written then. Every later version must read it. */
+Test(tape, version_1_opens)
+{
+  size_t length = 0;
+  char *sql = read_file(TD_FIXTURES "/version_1.sql", &length), *right = read_file(TD_FIXTURES "/version_1.json", &length);
+  cr_assert(sql && right);
+  change(sql);
+  td_status status;
+  cr_expect_eq(damages_of(path, &status), 0);
+  cr_expect_eq(status, TD_OK);
+  char *text = export_text(path);
+  cr_expect(text && strcmp(text, right) == 0);
+  free(text);
+  free(right);
+  free(sql);
+}
+
 Test(tape, another_database_is_no_tape)
 {
   change("CREATE TABLE t(x)");
@@ -276,6 +317,17 @@ Test(tape, a_changed_row_does_not_match_its_seal)
   td_status status;
   cr_expect_eq(damages_of(path, &status), 1);
   cr_expect_eq(status, TD_OK);
+}
+
+/* What is in a tape is data: its triggers and views are not run. */
+Test(tape, a_hostile_schema_does_nothing)
+{
+  make_full_tape();
+  change("CREATE TRIGGER t AFTER INSERT ON schedule BEGIN DELETE FROM trace; END");
+  td_schedule schedule = {.planner = (char *)"mine", .host_limit_bytes = UINT64_MAX};
+  CHECK(td_tape_add_schedule(path, TD_NEWEST, &schedule, &err));
+  td_trace *trace = load(path);
+  td_trace_destroy(trace);
 }
 
 Test(tape, a_missing_block_is_found)
@@ -475,4 +527,80 @@ Test(tape, peak_and_floor)
   cr_expect_eq(info.retained_bytes, 10);
   cr_expect_eq(info.other_bytes, 1000);
   cr_expect_eq(info.compute_ns, 12);
+}
+
+/* ---- recovery ------------------------------------------------------------------------------------------------- */
+
+static void collect(void *context, const char *line)
+{
+  char *all = context;
+  strncat(all, line, 4000 - strlen(all));
+  strncat(all, "\n", 4000 - strlen(all));
+}
+
+Test(tape, recover_saves_every_whole_block_and_names_what_is_missing)
+{
+  td_writer *writer = start_writer();
+  write_ops(writer, 0, 40000);
+  CHECK(td_writer_finish(writer, NULL, &err));
+  change("UPDATE block SET data = zeroblob(50) WHERE col = 3 AND seq = 1");
+  char lines[4096] = "";
+  td_recover_report report;
+  const char *saved = temp_file(&dir, "saved.tape");
+  CHECK(td_recover(path, saved, TD_NEWEST, collect, lines, &report, &err));
+  cr_expect_eq(report.ops, 40000 - 16384);
+  cr_expect_eq(report.lost_ops, 16384);
+  cr_expect_not(report.whole);
+  cr_expect_not_null(strstr(lines, "ops 16384 to 32767 are missing"), "%s", lines);
+  td_trace *trace = load(saved);
+  cr_expect_eq(trace->n_ops, 40000 - 16384);
+  cr_expect_not(trace->complete);
+  cr_expect_eq(trace->ops[16384].dur_ns, 32768ull * 7919 % 100000);
+  td_trace_destroy(trace);
+  uint64_t damages;
+  CHECK(td_tape_verify(saved, NULL, NULL, &damages, &err));
+  cr_expect_eq(damages, 0);
+}
+
+Test(tape, recover_of_a_killed_recording_saves_what_was_committed)
+{
+  pid_t child = fork();
+  if (child == 0) {
+    td_writer *writer = start_writer();
+    write_ops(writer, 0, 20000);
+    td_writer_commit(writer, &err);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  td_recover_report report;
+  char lines[4096] = "";
+  CHECK(td_recover(temp_file(&dir, "step.tape.part"), path, TD_NEWEST, collect, lines, &report, &err));
+  cr_expect_eq(report.ops, 20000);
+  cr_expect_not(report.whole);
+  cr_expect_not_null(strstr(lines, "the recorder did not finish"), "%s", lines);
+}
+
+/* Whatever bytes are wrong, nothing crashes, and a second reading finds a sound tape. */
+Test(tape, recover_of_anything_gives_a_sound_tape_or_an_error)
+{
+  td_writer *writer = start_writer();
+  write_ops(writer, 0, 2000);
+  CHECK(td_writer_finish(writer, NULL, &err));
+  size_t length = 0;
+  char *bytes = read_file(path, &length);
+  const char *bad = temp_file(&dir, "bad.tape"), *saved = temp_file(&dir, "saved.tape");
+  unsigned saved_some = 0;
+  for (size_t at = 30; at < length; at += 211) {
+    for (size_t k = 0; k < 20 && at + k < length; k++) bytes[at + k] ^= 0x55;
+    write_file(bad, bytes, length);
+    for (size_t k = 0; k < 20 && at + k < length; k++) bytes[at + k] ^= 0x55;
+    td_recover_report report;
+    if (td_recover(bad, saved, TD_NEWEST, NULL, NULL, &report, &err)) continue;
+    td_status status;
+    cr_assert_eq(damages_of(saved, &status), 0, "byte %zu", at);
+    cr_assert_eq(status, TD_OK);
+    saved_some += report.ops > 0;
+  }
+  cr_expect_gt(saved_some, 5);
+  free(bytes);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -240,12 +241,8 @@ Test(recorder, ops_from_another_thread_join_the_step)
   td_trace_destroy(trace);
 }
 
-Test(recorder, a_file_that_cannot_grow_does_not_stop_the_step)
+static void record_noise(td_storage storage)
 {
-  struct rlimit limit = {.rlim_cur = 64 << 10, .rlim_max = RLIM_INFINITY};
-  CHECK(td_step_begin(deck));
-  setrlimit(RLIMIT_FSIZE, &limit);
-  td_storage storage = born(8);
   uint64_t noise = 88172645463325252u;
   for (int i = 0; i < 100000; i++) {
     noise ^= noise << 13, noise ^= noise >> 7, noise ^= noise << 17;
@@ -253,20 +250,50 @@ Test(recorder, a_file_that_cannot_grow_does_not_stop_the_step)
     CHECK(td_read(deck, storage));
     CHECK(td_op_end(deck, noise));
   }
-  td_status status = td_step_end(deck);
-  limit.rlim_cur = RLIM_INFINITY;
-  setrlimit(RLIMIT_FSIZE, &limit);
-  cr_expect_eq(status, TD_E_IO);
-  cr_expect_not_null(strstr(td_deck_error(deck)->message, "step.tape"), "%s", td_deck_error(deck)->message);
-  td_tape *tape; /* what was committed stays readable */
+}
+
+/* What was committed before the file could not grow stays readable. */
+static void expect_unfinished(void)
+{
+  td_tape *tape;
   td_trace_info info;
   td_error err;
   cr_assert_eq(td_tape_open(&tape, temp_file(&dir, "step.tape.part"), &err), TD_OK, "%s", err.message);
   cr_assert_eq(td_tape_info(tape, TD_NEWEST, &info, &err), TD_OK, "%s", err.message);
   cr_expect_not(info.complete);
+  cr_expect_gt(info.ops, 0);
   td_tape_close(tape);
+}
+
+Test(recorder, a_file_that_cannot_grow_does_not_stop_the_step)
+{
+  struct rlimit limit = {.rlim_cur = 256 << 10, .rlim_max = RLIM_INFINITY};
+  CHECK(td_step_begin(deck));
+  setrlimit(RLIMIT_FSIZE, &limit);
+  td_storage storage = born(8);
+  record_noise(storage);
+  td_status status = td_step_end(deck);
+  limit.rlim_cur = RLIM_INFINITY;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  cr_expect_eq(status, TD_E_IO);
+  cr_expect_not_null(strstr(td_deck_error(deck)->message, "step.tape: File too large"), "%s", td_deck_error(deck)->message);
+  expect_unfinished();
   two_ops(storage, 1, 64); /* the next step is clean */
   cr_expect_eq(temp_dir_count(&dir), 1);
+}
+
+/* A real full disk, where this process may mount one. */
+Test(recorder, a_full_disk_does_not_stop_the_step)
+{
+  if (mount("tmpfs", dir.path, "tmpfs", 0, "size=256k")) cr_skip_test("no permission to mount a small file system");
+  td_storage storage = born(8);
+  CHECK(td_step_begin(deck));
+  record_noise(storage);
+  cr_expect_eq(td_step_end(deck), TD_E_IO);
+  cr_expect_not_null(strstr(td_deck_error(deck)->message, "step.tape"), "%s", td_deck_error(deck)->message);
+  expect_unfinished();
+  two_ops(storage, 1, 64);
+  umount(dir.path);
 }
 
 /* Two processes must not write one tape: the child goes on without recording, the parent as if nothing had been. */
