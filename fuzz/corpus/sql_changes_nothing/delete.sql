@@ -1,0 +1,1 @@
+SELECT * FROM action WHERE sid IN (SELECT sid FROM retained) OR op = '18446744073709551615'; DELETE FROM trace

@@ -1,0 +1,1 @@
+SELECT * FROM op JOIN access USING (trace, op) WHERE sid = 2 AND op BETWEEN 0 AND 9 ORDER BY op DESC
