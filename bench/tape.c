@@ -177,6 +177,95 @@ static char *slurp(const char *path, size_t *length)
   return text;
 }
 
+/* ---- SQL ------------------------------------------------------------------------------------------------------ */
+
+static double query(sqlite3 *db, const char *sql)
+{
+  sqlite3_stmt *statement = NULL;
+  uint64_t wall = bench_wall_ns();
+  if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL)) fprintf(stderr, "bench: %s\n", sqlite3_errmsg(db));
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+  }
+  sqlite3_finalize(statement);
+  return (double)(bench_wall_ns() - wall);
+}
+
+typedef struct asked {
+  td_tape *tape;
+  sqlite3 *rows;
+  const char *sql;
+  double n; /* rows that it walks */
+} asked;
+
+static int ignore_row(void *context, int n, const char *const *names, const td_value *values)
+{
+  (void)context, (void)n, (void)names, (void)values;
+  return 0;
+}
+
+static double ask_tape(void *context)
+{
+  const asked *a = context;
+  uint64_t wall = bench_wall_ns();
+  need(td_tape_sql(a->tape, a->sql, ignore_row, NULL, &err));
+  return (double)(bench_wall_ns() - wall) / a->n;
+}
+
+static double ask_rows(void *context)
+{
+  const asked *a = context;
+  return query(a->rows, a->sql) / a->n;
+}
+
+static int copy_row(void *context, int n, const char *const *names, const td_value *values)
+{
+  (void)names;
+  sqlite3_stmt *insert = context;
+  for (int i = 0; i < n; i++) {
+    if (values[i].type == TD_INTEGER) sqlite3_bind_int64(insert, i + 1, values[i].integer);
+    else sqlite3_bind_text(insert, i + 1, values[i].bytes, (int)values[i].length, SQLITE_TRANSIENT);
+  }
+  sqlite3_step(insert);
+  sqlite3_reset(insert);
+  return 0;
+}
+
+/* The same tables as plain ones. */
+static void copy_table(td_tape *tape, sqlite3 *db, const char *create, const char *insert, const char *select)
+{
+  sqlite3_stmt *statement = NULL;
+  sqlite3_exec(db, create, NULL, NULL, NULL);
+  sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+  sqlite3_prepare_v2(db, insert, -1, &statement, NULL);
+  need(td_tape_sql(tape, select, copy_row, statement, &err));
+  sqlite3_finalize(statement);
+  sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+}
+
+static void bench_sql(const char *path, uint64_t ops)
+{
+  td_tape *tape;
+  sqlite3 *db;
+  td_trace_info info;
+  need(td_tape_open(&tape, path, &err));
+  need(td_tape_info(tape, TD_NEWEST, &info, &err));
+  sqlite3_open(bench_file("plain.db"), &db);
+  copy_table(tape, db, "CREATE TABLE op(trace INT, op INT, name TEXT, dur_ns INT, leaves INT, opaque INT, PRIMARY KEY(trace, op)) WITHOUT ROWID",
+             "INSERT INTO op VALUES(?,?,?,?,?,?)", "SELECT * FROM op");
+  copy_table(tape, db, "CREATE TABLE access(trace INT, op INT, seq INT, sid INT, kind TEXT, PRIMARY KEY(trace, op, seq)) WITHOUT ROWID",
+             "INSERT INTO access VALUES(?,?,?,?,?)", "SELECT * FROM access");
+  asked a = {.tape = tape, .rows = db, .sql = "SELECT sum(dur_ns), max(leaves) FROM op", .n = (double)ops};
+  bench_row("sql, scan of ops", "ns/row", bench_median(ask_tape, &a), bench_median(ask_rows, &a), "a plain SQLite table");
+  a.sql = "SELECT max(op), sum(sid) FROM access WHERE kind = 'W'";
+  a.n = (double)info.accesses;
+  bench_row("sql, scan of accesses", "ns/row", bench_median(ask_tape, &a), bench_median(ask_rows, &a), "a plain SQLite table");
+  a.sql = "SELECT dur_ns FROM op WHERE trace = 1 AND op = 20000";
+  a.n = 1000;
+  bench_row("sql, look-up of one op", "us", bench_median(ask_tape, &a), bench_median(ask_rows, &a), "a plain SQLite table");
+  sqlite3_close(db);
+  td_tape_close(tape);
+}
+
 static void bench_real(const char *traces)
 {
   char in[600];
@@ -185,7 +274,7 @@ static void bench_real(const char *traces)
   real r = {.tape = bench_file("n.tape")};
   const char *json = bench_file("n.json");
   snprintf(in, sizeof in, "%s/n_gpt24_acc8.json.zst", traces);
-  need(td_import(in, r.tape, NULL, &err));
+  need(td_import(in, r.tape, NULL, NULL, &err));
   need(td_tape_open(&tape, r.tape, &err));
   need(td_tape_info(tape, TD_NEWEST, &info, &err));
   FILE *to = fopen(json, "wb");
@@ -202,6 +291,7 @@ static void bench_real(const char *traces)
   double ops = (double)r.ops;
   bench_row("size, n_gpt24_acc8", "B/op", file_bytes(r.tape) / ops, file_bytes(zipped) / ops, "gzip of its JSON");
   bench_row("load, n_gpt24_acc8", "ns/op", bench_median(load, &r), bench_median(parse_json, &r), "cJSON parse");
+  bench_sql(r.tape, r.ops);
   free(r.json);
 }
 

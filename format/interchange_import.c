@@ -431,12 +431,12 @@ static void release(import *i)
   td_buffer_finish(&i->text);
 }
 
-td_status td_import(const char *in, const char *out, td_import_report *report, td_error *err)
+td_status td_import(const char *in, const char *out, const td_import_options *options, td_import_report *report, td_error *err)
 {
   td_error own;
   import i = {.err = err ? err : &own};
   td_status status = td_json_open(&i.json, in, i.err);
-  if (!status) status = td_writer_create(&i.writer, &(td_writer_options){.path = out}, i.err);
+  if (!status) status = td_writer_create(&i.writer, &(td_writer_options){.path = out, .level = options ? options->zstd_level : 0}, i.err);
   if (!status && !read_trace(&i)) status = td_json_status(i.json) ? td_json_status(i.json) : i.status;
   if (!status) {
     td_error why;

@@ -301,9 +301,27 @@ static int fail(sqlite3_vtab *base, td_status status, const td_error *err)
   return status == TD_E_NOMEM ? SQLITE_NOMEM : status == TD_E_IO ? SQLITE_IOERR : SQLITE_CORRUPT_VTAB;
 }
 
+/* The next row of the same op, or the same block: what a scan does nearly always. */
+static bool step_in_block(cursor *c)
+{
+  if (c->left > 1 && !c->one_sid) {
+    c->left--;
+    c->at++;
+    c->index++;
+    return true;
+  }
+  if (c->n_ops - c->op < 2 || c->left || vtab_of(c)->table->id != OP || op_number(c) >= c->last_op) return false;
+  c->op++;
+  return true;
+}
+
 static int next(sqlite3_vtab_cursor *base)
 {
   cursor *c = (cursor *)base;
+  if (step_in_block(c)) {
+    c->rowid++;
+    return SQLITE_OK;
+  }
   td_error err;
   td_status status = TD_OK;
   bool found = false;

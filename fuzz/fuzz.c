@@ -70,7 +70,7 @@ void fuzz_make_tape(const char *path)
   td_trace *trace;
   td_schedule *schedule;
   fuzz_write(in, json, sizeof json - 1);
-  if (td_import(in, path, NULL, NULL) || td_tape_open(&tape, path, NULL) || td_tape_load_trace(tape, TD_NEWEST, &trace, NULL) ||
+  if (td_import(in, path, NULL, NULL, NULL) || td_tape_open(&tape, path, NULL) || td_tape_load_trace(tape, TD_NEWEST, &trace, NULL) ||
       td_plan(trace, &(td_plan_options){.budget_bytes = 1600}, &schedule, NULL, NULL) ||
       td_tape_add_schedule(path, TD_NEWEST, schedule, NULL))
     abort();

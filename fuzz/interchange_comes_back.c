@@ -24,11 +24,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   size_t n, m;
   uint64_t damages;
   fuzz_write(in, data, size);
-  if (td_import(in, tape, NULL, NULL)) return 0;
+  if (td_import(in, tape, NULL, NULL, NULL)) return 0;
   if (td_tape_verify(tape, NULL, NULL, &damages, NULL) || damages) fuzz_fail("an imported tape is not sound");
   char *first = export_tape(tape, &n);
   fuzz_write(in, first, n);
-  if (td_import(in, again, NULL, NULL)) fuzz_fail("what was exported is not taken");
+  if (td_import(in, again, NULL, NULL, NULL)) fuzz_fail("what was exported is not taken");
   char *second = export_tape(again, &m);
   if (n != m || memcmp(first, second, n) != 0) fuzz_fail("what was exported does not come back");
   free(first);

@@ -15,6 +15,7 @@ typedef struct recorder {
   char *path;
   td_meta *meta; /* with copies of the strings */
   size_t n_meta;
+  int level;
   td_scribe *scribe; /* NULL outside a step, and in one whose tape could not be made */
   td_names names;    /* of this step */
   uint64_t told_sids;
@@ -53,7 +54,7 @@ static td_status step_begin(td_role *role, td_deck *deck, td_error *err)
   td_names_finish(&r->names);
   r->told_sids = 0;
   r->digest[0] = '\0';
-  r->status = td_scribe_start(&r->scribe, r->path, r->meta, r->n_meta, &r->error);
+  r->status = td_scribe_start(&r->scribe, r->path, r->meta, r->n_meta, r->level, &r->error);
   return TD_OK;
 }
 
@@ -218,8 +219,9 @@ td_status td_recorder_role_create(td_role **out, const td_recorder_options *opti
   recorder *r = calloc(1, sizeof *r);
   if (!r) return td_fail_nomem(err);
   r->role.ops = &recorder_ops;
+  r->level = options->zstd_level;
   td_status status = copy_options(r, options) ? TD_OK : td_fail_nomem(err);
-  if (!status) status = td_scribe_start(&r->scribe, r->path, r->meta, r->n_meta, err); /* can a file be made there? */
+  if (!status) status = td_scribe_start(&r->scribe, r->path, r->meta, r->n_meta, r->level, err); /* can a file be made there? */
   if (status) {
     destroy(&r->role);
     return status;

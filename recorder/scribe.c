@@ -270,7 +270,7 @@ static bool start_thread(td_scribe *scribe)
   return started;
 }
 
-td_status td_scribe_start(td_scribe **out, const char *path, const td_meta *meta, size_t n_meta, td_error *err)
+td_status td_scribe_start(td_scribe **out, const char *path, const td_meta *meta, size_t n_meta, int level, td_error *err)
 {
   td_writer *writer = NULL;
   td_status status = TD_OK;
@@ -278,7 +278,7 @@ td_status td_scribe_start(td_scribe **out, const char *path, const td_meta *meta
   if (!scribe) return td_fail_nomem(err);
   memset(scribe, 0, sizeof *scribe);
   if (!td_queue_init(&scribe->queue)) status = td_fail_nomem(err);
-  if (!status) status = td_writer_create(&writer, &(td_writer_options){.path = path, .recording = true}, err);
+  if (!status) status = td_writer_create(&writer, &(td_writer_options){.path = path, .level = level, .recording = true}, err);
   if (!status) {
     td_writer_has_frees(writer);
     status = write_meta(writer, meta, n_meta, err);

@@ -7,8 +7,11 @@ static int run(const args *args)
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
   td_error err;
   td_import_report report;
+  int64_t level;
+  if (!number_arg(args, "level", 9, &level)) return EXIT_TROUBLE;
+  if (level > 19) return trouble(args, "--level %lld: expected 1 to 19", (long long)level);
   remove_tape_on_signal(out);
-  td_status status = td_import(args->operands[0], out, &report, &err);
+  td_status status = td_import(args->operands[0], out, &(td_import_options){.zstd_level = (int)level}, &report, &err);
   remove_on_signal(NULL, NULL);
   if (status) return failed(args, &err);
   if (arg(args, "json")) {
@@ -25,7 +28,10 @@ static int run(const args *args)
   return EXIT_DONE;
 }
 
-static const option_def options[] = {{"output", "OUT.tape", "the tape to write", 'o'}, OPTION_JSON, {0}};
+static const option_def options[] = {{"output", "OUT.tape", "the tape to write", 'o'},
+                                     {"level", "N", "of compression, from 1 fast to 19 small; default: 9", '\0'},
+                                     OPTION_JSON,
+                                     {0}};
 
 const verb verb_import = {
     .name = "import",

@@ -20,6 +20,7 @@ typedef struct td_recorder_options {
   td_device *device;     /* where td_storage_alloc allocates; NULL: nowhere. Must outlive the deck */
   uint64_t limit_bytes;  /* with a device: the most bytes on it; the oldest activations are evicted to stay inside.
                             0: the device's capacity */
+  int zstd_level;        /* of the tape's compression: 1 fast to 19 small; 0: 9 */
 } td_recorder_options;
 
 /* Each step replaces the tape, so that it holds the last whole one. A path where no file can be made is an error here. An

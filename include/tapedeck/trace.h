@@ -214,9 +214,14 @@ typedef struct td_import_report {
   uint64_t ops, accesses, storages, schedules;
 } td_import_report;
 
+typedef struct td_import_options {
+  int zstd_level; /* 1 fast to 19 small; 0: 9 */
+} td_import_options;
+
 /* Reads a trace in interchange JSON from the file at `in` and writes it as a new tape at `out`, replacing what was
- * there only when done. `report` may be NULL. */
-TD_API td_status td_import(const char *in, const char *out, td_import_report *report, td_error *err);
+ * there only when done. `options` and `report` may be NULL. */
+TD_API td_status td_import(const char *in, const char *out, const td_import_options *options, td_import_report *report,
+                           td_error *err);
 
 /* Writes a trace as interchange JSON, with all its schedules in the order they were made. The same tape always gives the
  * same bytes. */

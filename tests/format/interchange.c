@@ -35,7 +35,7 @@ static const char *import_text(const char *text)
 {
   const char *json = temp_file(&dir, "in.json"), *tape = temp_file(&dir, "out.tape");
   write_file(json, text, strlen(text));
-  cr_assert_eq(td_import(json, tape, NULL, &err), TD_OK, "%s", err.message);
+  cr_assert_eq(td_import(json, tape, NULL, NULL, &err), TD_OK, "%s", err.message);
   return tape;
 }
 
@@ -97,9 +97,9 @@ Test(interchange, zstd_and_gzip_are_told_by_their_content)
   char frame[8192];
   size_t n = ZSTD_compress(frame, sizeof frame, FULL_TRACE, sizeof FULL_TRACE - 1, 3);
   write_file(in, frame, n);
-  cr_expect_eq(td_import(in, tape, NULL, &err), TD_OK, "%s", err.message);
+  cr_expect_eq(td_import(in, tape, NULL, NULL, &err), TD_OK, "%s", err.message);
   write_file(in, frame, n - 5);
-  cr_expect_eq(td_import(in, tape, NULL, &err), TD_E_IO);
+  cr_expect_eq(td_import(in, tape, NULL, NULL, &err), TD_E_IO);
   cr_expect_not_null(strstr(err.message, "cut off"), "%s", err.message);
   gzFile gz = gzopen(in, "wb");
   gzwrite(gz, FULL_TRACE, 100);
@@ -107,7 +107,7 @@ Test(interchange, zstd_and_gzip_are_told_by_their_content)
   gz = gzopen(in, "ab"); /* a second member */
   gzwrite(gz, &FULL_TRACE[100], sizeof FULL_TRACE - 101);
   gzclose(gz);
-  cr_expect_eq(td_import(in, tape, NULL, &err), TD_OK, "%s", err.message);
+  cr_expect_eq(td_import(in, tape, NULL, NULL, &err), TD_OK, "%s", err.message);
 }
 
 /* ---- recorded traces ------------------------------------------------------------------------------------------ */
@@ -144,7 +144,7 @@ static void check_file(const char *path)
 {
   const char *tape = temp_file(&dir, "real.tape");
   uint64_t damages = 0;
-  cr_assert_eq(td_import(path, tape, NULL, &err), TD_OK, "%s", err.message);
+  cr_assert_eq(td_import(path, tape, NULL, NULL, &err), TD_OK, "%s", err.message);
   cr_expect_eq(temp_dir_count(&dir), 1);
   char *before = read_source(path), *after = export_tape(tape);
   cJSON *a = cJSON_Parse(before), *b = cJSON_Parse(after);
@@ -229,7 +229,7 @@ Test(interchange, bad_input_is_told_and_leaves_nothing)
   const char *json = temp_file(&dir, "in.json"), *tape = temp_file(&dir, "out.tape");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     write_file(json, bad[i].text, strlen(bad[i].text));
-    cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT, "%s", bad[i].text);
+    cr_expect_eq(td_import(json, tape, NULL, NULL, &err), TD_E_INPUT, "%s", bad[i].text);
     cr_expect_not_null(strstr(err.message, bad[i].message), "%s: %s", bad[i].text, err.message);
     cr_expect_not_null(strstr(err.message, "in.json"), "%s", err.message);
     cr_expect_eq(temp_dir_count(&dir), 1, "%s", bad[i].text);
@@ -264,17 +264,17 @@ Test(interchange, depth_and_length_are_bounded)
   memset(text, '[', n);
   memcpy(text, "{\"x\":", 5);
   write_file(json, text, n);
-  cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
+  cr_expect_eq(td_import(json, tape, NULL, NULL, &err), TD_E_INPUT);
   cr_expect_not_null(strstr(err.message, "nested deeper"), "%s", err.message);
   memset(text, 'a', n);
   memcpy(text, "{\"ops\": [{\"name\": \"", 19);
   write_file(json, text, n);
-  cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
+  cr_expect_eq(td_import(json, tape, NULL, NULL, &err), TD_E_INPUT);
   cr_expect_not_null(strstr(err.message, "a string of more than"), "%s", err.message);
   memset(text, '1', n);
   memcpy(text, "{\"ops\": [{\"leaves\": ", 20);
   write_file(json, text, n);
-  cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
+  cr_expect_eq(td_import(json, tape, NULL, NULL, &err), TD_E_INPUT);
   cr_expect_not_null(strstr(err.message, "a number of more than"), "%s", err.message);
   free(text);
 }
@@ -283,7 +283,7 @@ Test(interchange, a_failed_import_leaves_an_older_tape_as_it_was)
 {
   const char *tape = import_text(FULL_TRACE), *json = temp_file(&dir, "in.json");
   write_file(json, "{", 1);
-  cr_expect_eq(td_import(json, tape, NULL, &err), TD_E_INPUT);
+  cr_expect_eq(td_import(json, tape, NULL, NULL, &err), TD_E_INPUT);
   char *text = export_tape(tape);
   cr_expect_str_eq(text, FULL_TRACE);
   free(text);
@@ -291,12 +291,12 @@ Test(interchange, a_failed_import_leaves_an_older_tape_as_it_was)
 
 Test(interchange, files_that_are_not_there)
 {
-  cr_expect_eq(td_import("/nowhere/in.json", temp_file(&dir, "out.tape"), NULL, &err), TD_E_IO);
+  cr_expect_eq(td_import("/nowhere/in.json", temp_file(&dir, "out.tape"), NULL, NULL, &err), TD_E_IO);
   cr_expect_str_eq(err.message, "cannot open /nowhere/in.json: No such file or directory");
   const char *json = temp_file(&dir, "in.json");
   write_file(json, FULL_TRACE, sizeof FULL_TRACE - 1);
-  cr_expect_eq(td_import(json, "/nowhere/out.tape", NULL, &err), TD_E_IO);
+  cr_expect_eq(td_import(json, "/nowhere/out.tape", NULL, NULL, &err), TD_E_IO);
   cr_expect_str_eq(err.message, "cannot write /nowhere/out.tape: No such file or directory");
-  cr_expect_eq(td_import(json, dir.path, NULL, &err), TD_E_IO);
+  cr_expect_eq(td_import(json, dir.path, NULL, NULL, &err), TD_E_IO);
   cr_expect_not_null(strstr(err.message, "Is a directory"), "%s", err.message);
 }

@@ -33,7 +33,7 @@ static void make_full_tape(void)
 {
   const char *json = temp_file(&dir, "in.json");
   write_file(json, FULL_TRACE, sizeof FULL_TRACE - 1);
-  CHECK(td_import(json, path, NULL, &err));
+  CHECK(td_import(json, path, NULL, NULL, &err));
   unlink(json);
 }
 
@@ -460,7 +460,7 @@ Test(tape, random_traces_come_back)
     fprintf(to, "},\n\"activation_sids\": [%llu],\n\"retained\": []}\n", (unsigned long long)sids[0]);
     fclose(to);
     write_file(json, text, length);
-    CHECK(td_import(json, path, NULL, &err));
+    CHECK(td_import(json, path, NULL, NULL, &err));
     char *back = export_text(path);
     cr_assert_str_eq(back, text, "round %d", round);
     uint64_t damages;
@@ -479,7 +479,7 @@ static td_trace_info info_of(const char *text)
   td_tape *tape;
   td_trace_info info;
   write_file(json, text, strlen(text));
-  CHECK(td_import(json, path, NULL, &err));
+  CHECK(td_import(json, path, NULL, NULL, &err));
   CHECK(td_tape_open(&tape, path, &err));
   CHECK(td_tape_info(tape, TD_NEWEST, &info, &err));
   td_tape_close(tape);
