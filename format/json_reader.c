@@ -129,7 +129,7 @@ static bool take_hex(td_json *json, uint32_t *value)
 /* After \u. A pair of surrogates is one character; \udc80 to \udcff alone is a byte. */
 static bool take_unicode(td_json *json)
 {
-  uint32_t c, low;
+  uint32_t c = 0, low = 0;
   if (!take_hex(json, &c)) return false;
   if (c >= 0xdc80 && c <= 0xdcff) return append(json, c - 0xdc00);
   if (c < 0xd800 || c > 0xdfff) return append_character(json, c);

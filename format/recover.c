@@ -18,6 +18,7 @@ typedef struct recovery {
   void (*lost)(void *context, const char *line);
   void *context;
   td_recover_report report;
+  uint64_t next_op; /* in the old numbers */
   uint32_t *names; /* number in the tape -> number in the new one */
   size_t n_names, names_capacity;
   td_written_access *accesses;
@@ -46,16 +47,15 @@ static bool is_loss(td_status status)
 
 /* ---- finding what there is ------------------------------------------------------------------------------------ */
 
-/* A number that a statement gives; false if it cannot be had. */
-static bool ask(recovery *r, int64_t *number, const char *sql, int64_t a, int64_t b)
+static bool newest_trace(recovery *r, int64_t *trace)
 {
   sqlite3_stmt *select = NULL;
-  bool row = false, got;
-  got = !td_db_prepare(&r->db, &select, NULL, sql, (long long)a, (long long)b) && !td_db_row(&r->db, select, &row, NULL) && row &&
-        sqlite3_column_type(select, 0) == SQLITE_INTEGER;
-  if (got) *number = sqlite3_column_int64(select, 0);
+  bool row = false;
+  bool found = !td_db_prepare(&r->db, &select, NULL, "SELECT max(trace) FROM block") && !td_db_row(&r->db, select, &row, NULL) &&
+               row && sqlite3_column_type(select, 0) == SQLITE_INTEGER;
+  if (found) *trace = sqlite3_column_int64(select, 0);
   sqlite3_finalize(select);
-  return got;
+  return found;
 }
 
 /* The row of the trace, or, where that is lost, one that believes whatever the blocks say. */
@@ -72,7 +72,7 @@ static td_status find_trace(recovery *r, int64_t trace, td_error *err)
   tell(r, "%s", why.message);
   td_reader_finish(&r->reader);
   r->reader = (td_reader){.db = &r->db, .row = {.id = trace}};
-  if (trace == TD_NEWEST && !ask(r, &r->reader.row.id, "SELECT max(trace) FROM block", 0, 0))
+  if (trace == TD_NEWEST && !newest_trace(r, &r->reader.row.id))
     return td_fail(err, TD_E_DAMAGED, "%s: nothing of it can be read", r->db.path);
   r->reader.row.names = r->reader.row.ops = r->reader.row.accesses = r->reader.row.outputs = UINT64_MAX;
   r->reader.row.activations = r->reader.row.retained = UINT64_MAX;
@@ -80,48 +80,62 @@ static td_status find_trace(recovery *r, int64_t trace, td_error *err)
   return td_db_prepare(&r->db, &r->reader.select, err, "SELECT * FROM block WHERE trace = ?1 AND col = ?2 AND seq = ?3");
 }
 
-/* How many blocks a column has, as far as can be told. */
-static uint64_t count_blocks(recovery *r, td_column column)
-{
-  int64_t last;
-  return ask(r, &last, "SELECT max(seq) FROM block WHERE trace = %lld AND col = %lld", r->reader.row.id, column) && last >= 0 &&
-                 last < INT32_MAX
-             ? (uint64_t)last + 1
-             : 0;
-}
-
 /* ---- blocks --------------------------------------------------------------------------------------------------- */
+
+#define PROBE 64 /* blocks to try behind the last one that could be listed */
+
+/* The numbers of a group's blocks, in order, as far as they can be listed, and then some that may be there. Only what stands in the
+ * file is listed: a number in it says nothing of how many there are. */
+static td_status list_blocks(recovery *r, uint32_t mask, td_values *list, td_error *err)
+{
+  sqlite3_stmt *select = NULL;
+  bool row = true;
+  td_error why;
+  td_column last = 0;
+  while (mask >> (last + 1)) last++;
+  td_status status = td_db_prepare(&r->db, &select, &why,
+                                   "SELECT DISTINCT seq FROM block WHERE trace = %lld AND col BETWEEN %d AND %d ORDER BY seq",
+                                   (long long)r->reader.row.id, __builtin_ctz(mask), (int)last);
+  while (!status) {
+    status = td_db_row(&r->db, select, &row, &why);
+    if (status || !row) break;
+    if (!td_values_add(list, td_column_u64(select, 0))) status = td_fail_nomem(&why);
+  }
+  sqlite3_finalize(select);
+  if (status && !is_loss(status)) return td_fail(err, status, "%s", why.message);
+  uint64_t next = list->count ? list->at[list->count - 1] + 1 : 0;
+  for (uint64_t i = 0; status && i < PROBE; i++)
+    if (!td_values_add(list, next + i)) return td_fail_nomem(err);
+  return TD_OK;
+}
 
 typedef td_status (*take_function)(recovery *r, uint64_t seq, td_error *err);
 
 /* Hands each block of a group that can be read to `take`, and tells of the others. */
-static td_status save_group(recovery *r, uint32_t mask, td_column first, const char *what, take_function take, td_error *err)
+static td_status save_group(recovery *r, uint32_t mask, const char *what, take_function take, td_error *err)
 {
-  uint64_t n = count_blocks(r, first);
-  for (td_column column = first + 1; column < TD_N_COLUMNS; column++)
-    if ((mask & TD_COL_BIT(column)) && count_blocks(r, column) > n) n = count_blocks(r, column);
-  for (uint64_t seq = 0; seq < n; seq++) {
+  td_values list = {0};
+  td_status status = list_blocks(r, mask, &list, err);
+  for (size_t i = 0; i < list.count && !status; i++) {
     td_error why;
     bool found = false;
-    td_status status = mask == TD_GROUP_OPS_MASK ? td_reader_ops(&r->reader, mask, seq, &found, &why)
-                                                 : td_reader_block(&r->reader, mask, seq, &found, &why);
-    if (!status && found) {
-      status = take(r, seq, err);
-      if (status) return status;
-      continue;
-    }
-    if (status && !is_loss(status)) return td_fail(err, status, "%s", why.message);
-    int64_t from = 0, count = 0;
-    ask(r, &from, "SELECT max(first) FROM block WHERE trace = %lld AND seq = %lld AND col BETWEEN 2 AND 7", r->reader.row.id, (int64_t)seq);
-    ask(r, &count, "SELECT max(count) FROM block WHERE trace = %lld AND seq = %lld AND col BETWEEN 2 AND 7", r->reader.row.id, (int64_t)seq);
-    if (mask == TD_GROUP_OPS_MASK && count > 0) {
-      tell(r, "ops %lld to %lld are missing (%s)", (long long)from, (long long)(from + count - 1), status ? why.message : "no block");
-      r->report.lost_ops += (uint64_t)count;
-    } else {
-      tell(r, "block %llu of %s is missing (%s)", (unsigned long long)seq, what, status ? why.message : "no block");
-    }
+    uint64_t seq = list.at[i];
+    td_status got = mask == TD_GROUP_OPS_MASK ? td_reader_ops(&r->reader, mask, seq, &found, &why)
+                                              : td_reader_block(&r->reader, mask, seq, &found, &why);
+    if (!got && found) status = take(r, seq, err);
+    else if (got && !is_loss(got)) status = td_fail(err, got, "%s", why.message);
+    else if (got) tell(r, "a block of %s is lost: %s", what, why.message);
   }
-  return TD_OK;
+  td_values_finish(&list);
+  return status;
+}
+
+/* Tells of the ops between those that were saved and `next`. */
+static void tell_missing(recovery *r, uint64_t next)
+{
+  if (next <= r->next_op) return;
+  tell(r, "ops %llu to %llu are missing", (unsigned long long)r->next_op, (unsigned long long)(next - 1));
+  r->report.lost_ops += next - r->next_op;
 }
 
 static td_status take_names(recovery *r, uint64_t seq, td_error *err)
@@ -129,6 +143,7 @@ static td_status take_names(recovery *r, uint64_t seq, td_error *err)
   (void)seq;
   const td_values *lengths = &r->reader.columns[TD_COL_NAME_LENGTH], *bytes = &r->reader.columns[TD_COL_NAME_BYTE];
   size_t first = (size_t)r->reader.first[TD_COL_NAME_LENGTH], at = 0;
+  if (first < r->n_names || first - r->n_names > TD_BLOB_VALUES_MAX) return TD_OK; /* no place that a writer would give it */
   td_buffer text = {0};
   td_status status = TD_OK;
   if (!TD_GROW(r->names, r->names_capacity, first + lengths->count)) return td_fail_nomem(err);
@@ -150,6 +165,8 @@ static td_status take_ops(recovery *r, uint64_t seq, td_error *err)
   const td_values *c = r->reader.columns;
   size_t access = 0, output = 0;
   td_status status = TD_OK;
+  tell_missing(r, r->reader.first[TD_COL_OP_NAME]);
+  r->next_op = r->reader.first[TD_COL_OP_NAME] + c[TD_COL_OP_NAME].count;
   for (size_t i = 0; i < c[TD_COL_OP_NAME].count && !status; i++) {
     size_t n_accesses = (size_t)c[TD_COL_OP_ACCESSES].at[i], n_outputs = (size_t)c[TD_COL_OP_OUTPUTS].at[i];
     uint64_t known = c[TD_COL_OP_NAME].at[i];
@@ -243,19 +260,15 @@ static td_status save_marks_and_meta(recovery *r, td_error *err)
 
 static td_status save_all(recovery *r, td_error *err)
 {
-  td_status status = save_group(r, TD_GROUP_NAMES_MASK, TD_COL_NAME_LENGTH, "names", take_names, err);
-  if (!status) status = save_group(r, TD_GROUP_OPS_MASK, TD_COL_OP_NAME, "ops", take_ops, err);
-  if (!status) status = save_group(r, TD_GROUP_STORAGES_MASK, TD_COL_STORAGE_SID, "storages", take_storages, err);
+  td_status status = save_group(r, TD_GROUP_NAMES_MASK, "names", take_names, err);
+  if (!status) status = save_group(r, TD_GROUP_OPS_MASK, "ops", take_ops, err);
+  if (!status) status = save_group(r, TD_GROUP_STORAGES_MASK, "storages", take_storages, err);
   if (!status)
-    status = save_group(r, TD_COL_BIT(TD_COL_ACTIVATION_SID), TD_COL_ACTIVATION_SID, "activations", take_activations, err);
-  if (!status) status = save_group(r, TD_COL_BIT(TD_COL_RETAINED_SID), TD_COL_RETAINED_SID, "retained", take_retained, err);
+    status = save_group(r, TD_COL_BIT(TD_COL_ACTIVATION_SID), "activations", take_activations, err);
+  if (!status) status = save_group(r, TD_COL_BIT(TD_COL_RETAINED_SID), "retained", take_retained, err);
   if (r->reader.row.has_frees) td_writer_has_frees(r->writer);
   if (!status) status = save_marks_and_meta(r, err);
-  const td_trace_row *row = &r->reader.row;
-  if (!status && row->ops != UINT64_MAX && r->report.ops + r->report.lost_ops < row->ops) {
-    tell(r, "%llu ops more are missing", (unsigned long long)(row->ops - r->report.ops - r->report.lost_ops));
-    r->report.lost_ops = row->ops - r->report.ops;
-  }
+  if (!status && r->reader.row.ops != UINT64_MAX) tell_missing(r, r->reader.row.ops);
   return status;
 }
 
