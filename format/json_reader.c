@@ -254,7 +254,7 @@ bool td_parse_u64(const char *text, size_t length, uint64_t *value)
 
 bool td_json_u64(td_json *json, uint64_t *value)
 {
-  char text[NUMBER_MAX];
+  char text[64] = ""; /* no integer of 64 bits is longer */
   if (!take_number(json, text, sizeof text, "an integer")) return false;
   return td_parse_u64(text, strlen(text), value) || td_json_fail(json, "%.60s is no integer from 0 to 2^64-1", text);
 }
