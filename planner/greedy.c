@@ -84,11 +84,8 @@ static uint64_t last_use(const greedy *g, uint32_t storage)
 /* Forgets what was selected: every activation is on the device from its first use until it ends. */
 static void start_over(greedy *g)
 {
-  size_t nodes = 2 * g->device.leaves;
-  memset(g->device.most, 0, nodes * sizeof *g->device.most);
-  memset(g->device.added, 0, nodes * sizeof *g->device.added);
-  memset(g->host.most, 0, nodes * sizeof *g->host.most);
-  memset(g->host.added, 0, nodes * sizeof *g->host.added);
+  td_segtree_clear(&g->device);
+  td_segtree_clear(&g->host);
   memset(g->taken, 0, (g->liveness->first_use[g->trace->n_storages] + 1) * sizeof *g->taken);
   for (uint32_t i = 0; i < g->trace->n_storages; i++) {
     size_t n;

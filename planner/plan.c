@@ -10,11 +10,11 @@
 #include "base/fail.h"
 #include "planner/planners.h"
 
-static const td_planner *const planners[] = {&td_greedy_planner}; /* the default first */
+static const td_planner *const planners[] = {&td_timed_planner, &td_greedy_planner}; /* the default first */
 
 #define N_PLANNERS (sizeof planners / sizeof *planners)
 
-static const char *const planner_names[N_PLANNERS + 1] = {"greedy"};
+static const char *const planner_names[N_PLANNERS + 1] = {"timed", "greedy"};
 
 const char *const *td_planner_names(void)
 {
@@ -98,7 +98,8 @@ td_status td_plan(const td_trace *trace, const td_plan_options *options, td_sche
   td_plan_report own = {0};
   const td_planner *planner = find_planner(options->planner);
   if (!planner)
-    return td_fail(err, TD_E_NOT_FOUND, "no planner is called '%s'; there is %s", options->planner, planner_names[0]);
+    return td_fail(err, TD_E_NOT_FOUND, "no planner is called '%s'; there are %s and %s", options->planner,
+                   planner_names[0], planner_names[1]);
   td_status status = check_rate(&filled.d2h_bytes_per_s, err);
   if (!status) status = check_rate(&filled.h2d_bytes_per_s, err);
   if (!status && !trace->complete)

@@ -15,6 +15,6 @@ typedef struct td_planner {
                     td_plan_report *report, td_error *err);
 } td_planner;
 
-extern const td_planner td_greedy_planner;
+extern const td_planner td_timed_planner, td_greedy_planner;
 
 #endif

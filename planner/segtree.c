@@ -1,6 +1,7 @@
 #include "planner/segtree.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LOWEST (INT64_MIN / 2) /* far from overflow in both directions */
 
@@ -60,6 +61,40 @@ static int64_t max_in(const td_segtree *tree, size_t node, size_t low, size_t wi
 int64_t td_segtree_max(const td_segtree *tree, size_t from, size_t to)
 {
   return from < to ? max_in(tree, 1, 0, tree->leaves, from, to) : LOWEST;
+}
+
+/* The first place, or the last, below a node that is in the range and above the limit; SIZE_MAX if there is none. `limit` has
+ * what the ancestors add taken off. */
+static size_t find_above(const td_segtree *tree, size_t node, size_t low, size_t width, size_t from, size_t to, int64_t limit,
+                         bool last)
+{
+  if (low >= to || low + width <= from || tree->most[node] <= limit) return SIZE_MAX;
+  if (width == 1) return low;
+  limit -= tree->added[node];
+  for (int side = 0; side < 2; side++) {
+    size_t right = (side == 0) == last, half = width / 2;
+    size_t found = find_above(tree, 2 * node + right, low + right * half, half, from, to, limit, last);
+    if (found != SIZE_MAX) return found;
+  }
+  return SIZE_MAX;
+}
+
+size_t td_segtree_first_above(const td_segtree *tree, size_t from, size_t to, int64_t limit)
+{
+  size_t found = from < to ? find_above(tree, 1, 0, tree->leaves, from, to, limit, false) : SIZE_MAX;
+  return found == SIZE_MAX ? to : found;
+}
+
+size_t td_segtree_last_above(const td_segtree *tree, size_t from, size_t to, int64_t limit)
+{
+  size_t found = from < to ? find_above(tree, 1, 0, tree->leaves, from, to, limit, true) : SIZE_MAX;
+  return found == SIZE_MAX ? to : found;
+}
+
+void td_segtree_clear(td_segtree *tree)
+{
+  memset(tree->most, 0, 2 * tree->leaves * sizeof *tree->most);
+  memset(tree->added, 0, 2 * tree->leaves * sizeof *tree->added);
 }
 
 size_t td_segtree_argmax(const td_segtree *tree)

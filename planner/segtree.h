@@ -22,6 +22,13 @@ void td_segtree_add(td_segtree *tree, size_t from, size_t to, int64_t value);
 /* The largest value in the range; INT64_MIN / 2 if it is empty. */
 int64_t td_segtree_max(const td_segtree *tree, size_t from, size_t to);
 
+/* The first and the last place in the range with a value above `limit`; `to` if there is none. */
+size_t td_segtree_first_above(const td_segtree *tree, size_t from, size_t to, int64_t limit);
+size_t td_segtree_last_above(const td_segtree *tree, size_t from, size_t to, int64_t limit);
+
+/* All values become 0 again. */
+void td_segtree_clear(td_segtree *tree);
+
 /* Where the largest value of all stands, the first if there are several. */
 size_t td_segtree_argmax(const td_segtree *tree);
 

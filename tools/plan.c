@@ -103,7 +103,7 @@ static const option_def options[] = {{"budget", "SIZE", "most bytes of activatio
                                      {"host-budget", "SIZE", "most bytes of copies on the host; default: no limit", '\0'},
                                      {"d2h", "RATE", "device to host, bytes a second; default: 16GiB", '\0'},
                                      {"h2d", "RATE", "host to device, bytes a second; default: 16GiB", '\0'},
-                                     {"planner", "NAME", "greedy", '\0'},
+                                     {"planner", "NAME", "timed (default) or greedy", '\0'},
                                      {"early", NULL, "end a storage at its last access, even where it is freed later", '\0'},
                                      OPTION_TRACE,
                                      OPTION_JSON,

@@ -81,6 +81,38 @@ static inline td_trace *script_trace(uint64_t n_ops, uint64_t dur_ns, const char
 
 #define TRACE(n_ops, ...) script_trace((n_ops), 1000, (const char *const[]){__VA_ARGS__, NULL})
 
+static inline uint32_t script_below(uint32_t *state, uint32_t n)
+{
+  *state = *state * 1664525u + 1013904223u;
+  return (uint32_t)((uint64_t)(*state >> 4) * n >> 28);
+}
+
+/* Up to 30 storages in up to 42 ops; a third of the traces have frees. */
+static inline td_trace *script_random_trace(uint32_t *state)
+{
+  static char text[40][512];
+  const char *lines[41] = {0};
+  uint32_t n_ops = 2 + script_below(state, 40), n = 1 + script_below(state, 30), frees = script_below(state, 3) == 0;
+  for (uint32_t i = 0; i < n; i++) {
+    bool retained = script_below(state, 6) == 0;
+    uint32_t first = script_below(state, n_ops), last = first;
+    char uses[400] = "";
+    int length = 0;
+    for (uint32_t op = first; op < n_ops; op += 1 + script_below(state, 9)) {
+      length += snprintf(uses + length, sizeof uses - (size_t)length, " %c%u", op == first || !script_below(state, 4) ? 'W' : 'R', op);
+      last = op;
+    }
+    length = snprintf(text[i], sizeof text[i], "%u %u", i, script_below(state, 5) ? script_below(state, 1000) : 0);
+    if (retained) length += snprintf(text[i] + length, sizeof text[i] - (size_t)length, " retained");
+    else if (frees)
+      length += snprintf(text[i] + length, sizeof text[i] - (size_t)length, " freed=%u",
+                         last + 1 + script_below(state, n_ops - last));
+    snprintf(text[i] + length, sizeof text[i] - (size_t)length, "%s", uses);
+    lines[i] = text[i];
+  }
+  return script_trace(n_ops, 100, lines);
+}
+
 static const char *const script_kinds[] = {"D2H", "H2D", "RELEASE_DEVICE", "RELEASE_HOST"};
 
 /* "post 0 D2H 1, pre 5 H2D 1"; freed by the caller. */
