@@ -21,5 +21,6 @@ const char *bench_file(const char *name);
 const char *bench_traces(void);
 
 void bench_tape(void);
+void bench_plan(void);
 
 #endif

@@ -109,6 +109,10 @@ static td_status read_column(td_reader *reader, td_column column, uint64_t seq, 
   td_bind_u64(select, 3, seq);
   td_status status = td_db_sealed_row(reader->db, TD_TABLE_BLOCK, select, found, err);
   if (status || !*found) return status;
+  /* A broken tree may lead to another row than the one that was asked for. */
+  if (sqlite3_column_int64(select, 0) != reader->row.id || sqlite3_column_int64(select, 1) != (int64_t)column ||
+      td_column_u64(select, 2) != seq)
+    return damaged(reader, column, seq, "its key leads to another", err);
   uint64_t first = td_column_u64(select, 3), count = td_column_u64(select, 4), all = declared(&reader->row, column);
   if (first > all || count > all - first) return damaged(reader, column, seq, "more values than the trace has", err);
   td_error why;

@@ -99,7 +99,9 @@ static td_status list_blocks(recovery *r, uint32_t mask, td_values *list, td_err
   while (!status) {
     status = td_db_row(&r->db, select, &row, &why);
     if (status || !row) break;
-    if (!td_values_add(list, td_column_u64(select, 0))) status = td_fail_nomem(&why);
+    uint64_t seq = td_column_u64(select, 0);
+    if (list->count && seq <= list->at[list->count - 1]) continue; /* a broken tree may lead to a row twice */
+    if (!td_values_add(list, seq)) status = td_fail_nomem(&why);
   }
   sqlite3_finalize(select);
   if (status && !is_loss(status)) return td_fail(err, status, "%s", why.message);
