@@ -78,39 +78,41 @@ static double record_cpu(void *context)
   return record().cpu;
 }
 
-/* The same as rows of two tables in one transaction. */
+static void put_row(sqlite3_stmt *insert, int a, int b, int c, int d)
+{
+  const int values[] = {a, b, c, d};
+  for (int i = 0; i < sqlite3_bind_parameter_count(insert); i++) sqlite3_bind_int(insert, i + 1, values[i]);
+  sqlite3_step(insert);
+  sqlite3_reset(insert);
+}
+
+/* The same as rows of four tables in one transaction. */
 static double record_rows(void *context)
 {
   enum { N = RECORDED / 5 };
+  static const char *const inserts[] = {"INSERT INTO op VALUES(?, 'aten.op', ?, 1)", "INSERT INTO access VALUES(?, ?, ?, ?)",
+                                        "INSERT INTO output VALUES(?, 0, ?)", "INSERT INTO storage VALUES(?, ?, ?)"};
   sqlite3 *db;
-  sqlite3_stmt *op, *access;
+  sqlite3_stmt *insert[4];
   (void)context;
   const char *path = bench_file("rows.db");
   unlink(path);
   sqlite3_open(path, &db);
   sqlite3_exec(db, "PRAGMA synchronous = OFF; CREATE TABLE op(op INTEGER PRIMARY KEY, name TEXT, dur_ns INT, leaves INT);"
-                   "CREATE TABLE access(op INT, seq INT, sid INT, kind TEXT, PRIMARY KEY(op, seq)) WITHOUT ROWID; BEGIN",
+                   "CREATE TABLE access(op INT, seq INT, sid INT, kind INT, PRIMARY KEY(op, seq)) WITHOUT ROWID;"
+                   "CREATE TABLE output(op INT, leaf INT, sid INT, PRIMARY KEY(op, leaf)) WITHOUT ROWID;"
+                   "CREATE TABLE storage(sid INTEGER PRIMARY KEY, bytes INT, freed INT); BEGIN",
                NULL, NULL, NULL);
-  sqlite3_prepare_v2(db, "INSERT INTO op VALUES(?, ?, ?, 1)", -1, &op, NULL);
-  sqlite3_prepare_v2(db, "INSERT INTO access VALUES(?, ?, ?, ?)", -1, &access, NULL);
+  for (int i = 0; i < 4; i++) sqlite3_prepare_v2(db, inserts[i], -1, &insert[i], NULL);
   uint64_t cpu = bench_cpu_ns();
   for (int i = 0; i < N; i++) {
-    sqlite3_bind_int(op, 1, i);
-    sqlite3_bind_text(op, 2, "aten.op", -1, SQLITE_STATIC);
-    sqlite3_bind_int(op, 3, 20000 + i % 8191);
-    sqlite3_step(op);
-    sqlite3_reset(op);
-    for (int k = 0; k < 2; k++) {
-      sqlite3_bind_int(access, 1, i);
-      sqlite3_bind_int(access, 2, k);
-      sqlite3_bind_int(access, 3, i + k);
-      sqlite3_bind_text(access, 4, k ? "W" : "R", 1, SQLITE_STATIC);
-      sqlite3_step(access);
-      sqlite3_reset(access);
-    }
+    put_row(insert[0], i, 20000 + i % 8191, 0, 0);
+    put_row(insert[1], i, 0, i, 0);
+    put_row(insert[1], i, 1, i + 1, 1);
+    put_row(insert[2], i, i + 1, 0, 0);
+    put_row(insert[3], i, 4096 << i % 5, i + 2, 0);
   }
-  sqlite3_finalize(op);
-  sqlite3_finalize(access);
+  for (int i = 0; i < 4; i++) sqlite3_finalize(insert[i]);
   sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
   double result = (double)(bench_cpu_ns() - cpu) / N;
   sqlite3_close(db);

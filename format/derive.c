@@ -19,9 +19,9 @@ static uint64_t clamp(wide sum)
 
 /* What the ops say of one storage. */
 typedef struct use {
-  uint64_t first, last; /* ops that access it */
-  uint64_t in[2];       /* the op that accessed it last, by kind, plus one */
-  uint64_t ordinal;     /* by first appearance, plus one; 0: not yet */
+  uint64_t first, last; /* ops that access it; TD_NEVER before the first */
+  uint32_t ordinal;     /* by first appearance, plus one; 0: not yet */
+  uint32_t kinds;       /* how op number `last` accesses it: a bit a kind */
 } use;
 
 typedef struct derivation {
@@ -76,8 +76,8 @@ static td_status find_storage(derivation *d, uint64_t sid, const td_name *name, 
   if ((*found)->ordinal) return TD_OK;
   if (!TD_GROW(d->appeared, d->appeared_capacity, d->n_appeared + 1)) return td_fail_nomem(err);
   d->appeared[d->n_appeared++] = *index;
-  (*found)->ordinal = d->n_appeared;
-  (*found)->first = TD_NEVER;
+  (*found)->ordinal = (uint32_t)d->n_appeared;
+  (*found)->first = (*found)->last = TD_NEVER;
   return TD_OK;
 }
 
@@ -96,15 +96,18 @@ static td_status derive_op(derivation *d, size_t i, size_t *access, size_t *outp
   for (; n_accesses && !status; n_accesses--, ++*access) {
     status = find_storage(d, columns[TD_COL_ACCESS_SID].at[*access], name, &used, &index, err);
     if (status) return status;
+    uint32_t kind = (uint32_t)columns[TD_COL_ACCESS_KIND].at[*access];
     if (used->first == TD_NEVER) used->first = d->op;
-    used->last = d->op;
-    fits &= put_word(d, used->ordinal << 1 | columns[TD_COL_ACCESS_KIND].at[*access]);
-    uint64_t kind = columns[TD_COL_ACCESS_KIND].at[*access];
-    if (used->in[kind] == d->op + 1)
+    if (used->last != d->op) {
+      used->last = d->op;
+      used->kinds = 0;
+      if (d->table.at[index].activation) bytes += d->table.at[index].bytes;
+    }
+    if (used->kinds >> kind & 1)
       return td_fail(err, TD_E_INPUT, "op %llu (%.100s) %s SID %llu twice", (unsigned long long)d->op, name->bytes,
                      kind == TD_READ ? "reads" : "writes", (unsigned long long)d->table.at[index].sid);
-    if (d->table.at[index].activation && used->in[!kind] != d->op + 1) bytes += d->table.at[index].bytes;
-    used->in[kind] = d->op + 1;
+    used->kinds |= 1u << kind;
+    fits &= put_word(d, (uint64_t)used->ordinal << 1 | kind);
     if (d->op >= d->table.at[index].freed_before_op && d->reader->row.complete)
       return td_fail(err, TD_E_INPUT, "op %llu (%.100s) uses SID %llu, which was freed before op %llu",
                      (unsigned long long)d->op, name->bytes, (unsigned long long)d->table.at[index].sid,

@@ -441,6 +441,7 @@ td_status td_writer_finish(td_writer *w, char *digest, td_error *err)
   w->row.complete = true;
   td_status status = flush_all(w, false, err);
   if (!status) status = rewrite_storages(w, err);
+  td_storage_table_finish(&w->table); /* from here on the file knows better */
   if (!status) status = derive(w, derived, err);
   if (!status) status = commit(w, err);
   if (!status) status = give_name(w, err);
