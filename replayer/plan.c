@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/fail.h"
 #include "base/map.h"
 
@@ -9,6 +12,7 @@ void td_plan_arrays_finish(td_plan_arrays *plan)
 {
   td_trace_destroy(plan->guide);
   free(plan->actions);
+  free(plan->hashes);
   *plan = (td_plan_arrays){0};
 }
 
@@ -26,6 +30,23 @@ static td_status check_action(const td_action *action, const td_action *previous
                    kind_names[action->kind], sid, action->phase == TD_PRE ? "before" : "after");
   if (previous && (action->op < previous->op || (action->op == previous->op && action->phase < previous->phase)))
     return td_fail(err, TD_E_INPUT, "the schedule is out of order at op %llu", op);
+  return TD_OK;
+}
+
+uint64_t td_guide_hash(const char *name, size_t length, uint64_t leaves)
+{
+  return XXH3_64bits_withSeed(name, length, leaves);
+}
+
+static td_status hash_ops(td_plan_arrays *plan, td_error *err)
+{
+  const td_trace *guide = plan->guide;
+  plan->hashes = malloc(((size_t)guide->n_ops + 1) * sizeof *plan->hashes);
+  if (!plan->hashes) return td_fail_nomem(err);
+  for (uint64_t op = 0; op < guide->n_ops; op++) {
+    const td_name *name = &guide->names[guide->ops[op].name];
+    plan->hashes[op] = td_guide_hash(name->bytes, name->length, guide->ops[op].leaves);
+  }
   return TD_OK;
 }
 
@@ -69,6 +90,7 @@ td_status td_plan_arrays_load(td_plan_arrays *out, const char *path, int64_t tra
   if (!status && !plan.guide->complete)
     status = td_fail(err, TD_E_INPUT, "%s: the recording is unfinished and cannot be replayed", path);
   if (!status) status = td_tape_load_schedule(tape, trace, schedule, &loaded, err);
+  if (!status) status = hash_ops(&plan, err);
   if (!status) status = number_storages(plan.guide, &numbers, err);
   if (!status) status = compile(&plan, loaded, &numbers, err);
   td_map_finish(&numbers);

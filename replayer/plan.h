@@ -13,9 +13,13 @@ typedef struct td_planned_action {
 
 typedef struct td_plan_arrays {
   td_trace *guide;
+  uint64_t *hashes; /* of each op of the guide */
   td_planned_action *actions; /* in execution order; after the last one an op that never comes */
   size_t n_actions;
 } td_plan_arrays;
+
+/* What tells one op from another: its name and its number of leaves. */
+uint64_t td_guide_hash(const char *name, size_t length, uint64_t leaves);
 
 /* Reads trace and schedule from the tape. TD_E_INPUT: the schedule does not fit the trace. */
 td_status td_plan_arrays_load(td_plan_arrays *out, const char *path, int64_t trace, int64_t schedule, td_error *err);

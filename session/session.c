@@ -11,11 +11,14 @@
 #include "replayer/role.h"
 
 #define DEFAULT_WARMUPS 5
+#define DIVERGED_STEPS 3 /* in a row, and it records anew */
 
 typedef struct session {
   char *path, *planner;
   td_plan_options plan;
   unsigned max_warmups, warmups;
+  td_policy policy;
+  unsigned window, diverged; /* diverged: steps in a row */
   bool planned;
   char digest[33]; /* of the step before */
 } session;
@@ -58,17 +61,38 @@ static td_status turn_to_replay(session *s, td_deck *deck, td_error *err)
 {
   td_role *replayer;
   td_status status = plan_tape(s, err);
-  if (!status) status = td_replayer_role_create(&replayer, &(td_replayer_options){.path = s->path}, err);
+  if (!status) status = td_replayer_role_create(
+        &replayer, &(td_replayer_options){.path = s->path, .policy = s->policy, .window = s->window}, err);
   if (status) return status;
   td_deck_set_role(deck, replayer);
   s->planned = true;
   return TD_OK;
 }
 
+/* Steps are not what was recorded any more. */
+static td_status record_anew(session *s, td_deck *deck, td_error *err)
+{
+  td_role *recorder;
+  td_status status = td_recorder_role_create(&recorder, &(td_recorder_options){.path = s->path}, err);
+  if (status) return status;
+  td_deck_set_role(deck, recorder);
+  s->planned = false;
+  s->warmups = s->diverged = 0;
+  s->digest[0] = '\0';
+  return TD_OK;
+}
+
+static td_status replayed(session *s, td_deck *deck, td_error *err)
+{
+  s->diverged = deck->stats.diverged_ops ? s->diverged + 1 : 0;
+  bool enough = s->diverged >= (s->policy == TD_RERECORD ? 1 : DIVERGED_STEPS);
+  return enough && s->policy != TD_STRICT ? record_anew(s, deck, err) : TD_OK;
+}
+
 static td_status ended(void *context, td_deck *deck, td_error *err)
 {
   session *s = context;
-  if (s->planned) return TD_OK;
+  if (s->planned) return replayed(s, deck, err);
   const char *digest = td_recorder_digest(deck);
   bool alike = strcmp(digest, s->digest) == 0;
   memcpy(s->digest, digest, sizeof s->digest);
@@ -94,6 +118,8 @@ static td_status session_new(session **out, const td_session_options *options, t
     return td_fail_nomem(err);
   }
   uint64_t capacity = options->device->ops->capacity_bytes(options->device);
+  s->policy = options->policy;
+  s->window = options->window;
   s->max_warmups = options->max_warmups ? options->max_warmups : DEFAULT_WARMUPS;
   s->plan = (td_plan_options){.budget_bytes = options->budget_bytes ? options->budget_bytes : capacity,
                               .d2h_bytes_per_s = options->d2h_bytes_per_s,

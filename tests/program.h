@@ -14,12 +14,25 @@
 #define PROGRAM_LAYERS 24
 #define PROGRAM_BYTES(layer) (1000u + 700u * ((layer) * 7u % 5u))
 
+/* How a step differs from the recorded one, at one layer. */
+typedef enum program_change {
+  PROGRAM_UNCHANGED,
+  PROGRAM_EXTRA_OP,    /* an op more, which reads the first activation */
+  PROGRAM_RENAMED,     /* the forward op has another name */
+  PROGRAM_LEAVES,      /* it has another number of leaves */
+  PROGRAM_NO_DROPOUT,  /* in-place ops are left out from here on */
+  PROGRAM_SHORT,       /* the backward pass stops before this layer */
+  PROGRAM_CHANGES
+} program_change;
+
 typedef struct program {
   uint8_t weights[PROGRAM_LAYERS][256];
   td_storage weight[PROGRAM_LAYERS];
   td_storage loss;
   uint64_t loss_value;
   bool stop_half_way; /* leave the step in the middle of the backward pass, with td_step_abort */
+  program_change change;
+  unsigned change_at;
   bool no_updates;    /* leave the weight updates out: a step that is not the recorded one */
 } program;
 
@@ -43,7 +56,9 @@ static inline void program_mix(uint8_t *out, uint64_t n, const uint8_t *a, uint6
 
 static inline td_status program_forward(program *p, td_deck *deck, unsigned layer, const td_storage *in, td_storage *out)
 {
-  td_status status = td_op_begin(deck, "forward");
+  bool here = p->change_at == layer;
+  td_status status = td_op_begin(deck, here && p->change == PROGRAM_RENAMED ? "renamed" : "forward");
+  if (!status && here && p->change == PROGRAM_LEAVES) status = td_leaves(deck, 3);
   if (!status && layer) status = td_read(deck, *in);
   if (!status) status = td_read(deck, p->weight[layer]);
   if (!status) status = td_storage_alloc(deck, PROGRAM_BYTES(layer), out);
@@ -103,6 +118,18 @@ static inline td_status program_loss(program *p, td_deck *deck, td_storage grad,
   return td_op_end(deck, TD_MEASURE);
 }
 
+/* An op that the recorded step has not got: changes a weight by an activation of long ago. */
+static inline td_status program_extra(program *p, td_deck *deck, td_storage activation)
+{
+  td_status status = td_op_begin(deck, "extra");
+  if (!status) status = td_read(deck, activation);
+  if (!status) status = td_write(deck, p->weight[0]);
+  if (!status) status = td_op_run(deck);
+  if (status) return status;
+  program_mix(p->weights[0], 256, p->weights[0], 256, td_data(deck, activation), PROGRAM_BYTES(0), 3);
+  return td_op_end(deck, TD_MEASURE);
+}
+
 /* One step inside td_step_begin and td_step_end; frees all but the loss. */
 static inline td_status program_body(program *p, td_deck *deck)
 {
@@ -110,11 +137,18 @@ static inline td_status program_body(program *p, td_deck *deck)
   td_status status = TD_OK;
   for (unsigned i = 0; i < PROGRAM_LAYERS && !status; i++) {
     status = program_forward(p, deck, i, i ? &activation[i - 1] : NULL, &activation[i]);
-    if (!status && i % 6 == 5) status = program_dropout(p, deck, i - 3, activation[i - 3]);
+    bool dropout = i % 6 == 5 && !(p->change == PROGRAM_NO_DROPOUT && i >= p->change_at);
+    if (!status && dropout) status = program_dropout(p, deck, i - 3, activation[i - 3]);
+    if (!status && p->change == PROGRAM_EXTRA_OP && i == p->change_at) status = program_extra(p, deck, activation[0]);
   }
   if (!status) status = td_step_mark(deck, "forward_end");
   for (unsigned i = PROGRAM_LAYERS; i-- > 0 && !status;) {
     if (p->stop_half_way && i == PROGRAM_LAYERS / 2) return td_step_abort(deck);
+    if (p->change == PROGRAM_SHORT && i < p->change_at && i != 2) { /* what is left is only freed */
+      status = td_storage_freed(deck, activation[i]);
+      continue;
+    }
+    if (p->change == PROGRAM_SHORT && i < p->change_at) continue;
     status = program_backward(p, deck, i, activation[i], i + 1, &grad, &next);
     if (!status && grad.id) status = td_storage_freed(deck, grad);
     grad = next;

@@ -240,7 +240,7 @@ static int replay(player *p, const td_schedule *schedule, td_device *device, int
   td_error err;
   td_step_stats stats = {0};
   td_replayer_options options = {
-      .path = p->args->operands[0], .trace = trace, .schedule = schedule->id, .device = device};
+      .path = p->args->operands[0], .trace = trace, .schedule = schedule->id, .device = device, .policy = TD_STRICT};
   if (td_replayer_create(&p->deck, &options, &err)) return failed(p->args, &err);
   td_status status = prepare(p) ? play_step(p) : TD_E_NOMEM;
   if (status) err = *td_deck_error(p->deck);

@@ -152,6 +152,7 @@ typedef struct td_step_stats {
   uint64_t d2h_bytes, h2d_bytes;
   uint64_t stall_ns;        /* time that calls waited for copies or for room */
   uint64_t demand_faults;   /* storages that were needed while away and brought back at once */
+  uint64_t diverged_ops;    /* in a replay: ops that were not the recorded ones, or could not be followed */
   uint64_t step_ns;         /* from td_step_begin to td_step_end */
   bool replayed;            /* false: recorded */
 } td_step_stats;

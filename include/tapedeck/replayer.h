@@ -9,17 +9,32 @@
 extern "C" {
 #endif
 
+/* What a replay does with a step that is not the recorded one. In each the data stays right. */
+typedef enum td_policy {
+  TD_RESYNC = 0,  /* pass ops through until the trace is found again within the window, and follow it from there */
+  TD_STRICT,      /* fail with TD_E_DIVERGED */
+  TD_PASSTHROUGH, /* pass the rest of the step through, without the schedule */
+  TD_RERECORD,    /* the same; a session then records and plans anew */
+} td_policy;
+
 typedef struct td_replayer_options {
   const char *path;  /* the tape; it is read here and not kept open */
   int64_t trace;     /* TD_NEWEST or its number */
   int64_t schedule;  /* TD_NEWEST or its number */
   td_device *device; /* required. Must outlive the deck */
+  td_policy policy;
+  unsigned window;   /* TD_RESYNC: how far from its place the trace is looked for, in ops; 0: 64 */
 } td_replayer_options;
 
-/* Each op of a step is checked against the trace: its name, its leaves, and the sizes of its outputs. A step that is not
- * the recorded one fails with TD_E_DIVERGED and the op number, what was expected and what was found.
+/* Each op of a step is checked against the trace: its name, its leaves, and the sizes of its outputs. Under TD_STRICT a step that is
+ * not the recorded one fails with TD_E_DIVERGED. Under the others it goes on: while ops are passed through no action is carried out,
+ * and what is away is brought back when it is used; td_step_stats counts these ops.
  * TD_E_INPUT: the schedule does not fit the trace, as an action that is no COPY_H2D in a pre phase. */
 TD_API td_status td_replayer_create(td_deck **out, const td_replayer_options *options, td_error *err);
+
+/* Where the latest step first left the trace: the op number, what was expected and found, and the ops around it. "" if it did
+ * not. Valid until the next step begins. */
+TD_API const char *td_replayer_divergence(const td_deck *deck);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,7 @@
 #ifndef TAPEDECK_SESSION_H
 #define TAPEDECK_SESSION_H
 
-#include <tapedeck/deck.h>
+#include <tapedeck/replayer.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,12 +15,15 @@ typedef struct td_session_options {
   double d2h_bytes_per_s; /* link speeds to plan with; 0: the planner's default */
   double h2d_bytes_per_s;
   const char *planner;    /* NULL: the default */
+  td_policy policy;       /* for steps that are not the recorded one */
+  unsigned window;        /* as in td_replayer_options */
   unsigned max_warmups;   /* plan after so many steps even if no two in a row were alike; 0: five */
 } td_session_options;
 
 /* The first steps are recorded, inside the budget, until two in a row have the same digest, since the first step of an
  * optimizer differs from the rest. Then the session plans, and later steps are replayed. The td_step_end that plans fails
- * with TD_E_BUDGET if the budget cannot be met; the step itself was whole. */
+ * with TD_E_BUDGET if the budget cannot be met; the step itself was whole. After three diverged steps in a row, or one under
+ * TD_RERECORD, it records and plans anew. */
 TD_API td_status td_session_create(td_deck **out, const td_session_options *options, td_error *err);
 
 /* The session that is inside a step on this thread, or NULL. */

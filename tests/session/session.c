@@ -92,6 +92,38 @@ Test(session, warms_up_until_two_steps_are_alike_then_replays_the_same_bits)
   cr_expect_eq(got.loss_value, wanted.loss_value);
 }
 
+/* The program changes for good: three steps pass through, two are recorded, and then the new step is replayed; all with the bits
+ * that the same program has without a session. */
+Test(session, records_anew_when_the_program_has_changed)
+{
+  program wanted, got;
+  uint64_t peak;
+  open_device(0);
+  cr_assert_eq(td_recorder_create(&deck, &(td_recorder_options){.path = path, .device = device}, &err), TD_OK);
+  CHECK(program_init(&wanted, deck));
+  for (int i = 0; i < 12; i++) {
+    wanted.change = i < 4 ? PROGRAM_UNCHANGED : PROGRAM_NO_DROPOUT;
+    CHECK(program_step(&wanted, deck));
+  }
+  td_step_stats stats;
+  td_deck_stats(deck, &stats);
+  peak = stats.peak_bytes;
+  close_deck();
+
+  start(peak / 2, 0);
+  CHECK(program_init(&got, deck));
+  for (int i = 0; i < 12; i++) {
+    got.change = i < 4 ? PROGRAM_UNCHANGED : PROGRAM_NO_DROPOUT;
+    CHECK(program_step(&got, deck));
+    td_deck_stats(deck, &stats);
+    bool recorded = i < 2 || i == 7 || i == 8, diverged = i >= 4 && i < 7;
+    cr_expect_eq(stats.replayed, !recorded, "step %d", i);
+    cr_expect_eq(stats.diverged_ops > 0, diverged, "step %d", i);
+  }
+  cr_expect_eq(memcmp(got.weights, wanted.weights, sizeof got.weights), 0);
+  cr_expect_eq(got.loss_value, wanted.loss_value);
+}
+
 Test(session, plans_after_an_empty_step_too)
 {
   start(1000, 1);
