@@ -22,5 +22,6 @@ const char *bench_traces(void);
 
 void bench_tape(void);
 void bench_plan(void);
+void bench_replay(void);
 
 #endif

@@ -87,6 +87,7 @@ int main(int argc, char **argv)
   if (!mkdtemp(folder)) return 2;
   printf("%-44s %12s %12s %8s  %-8s %s\n", "", "ours", "other", "ratio", "unit", "against");
   bench_tape();
+  bench_replay();
   bench_plan();
   char command[300];
   snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -105,8 +105,8 @@ static bool add_gap(timed *t, uint32_t storage, uint64_t written, uint64_t from,
 {
   uint64_t bytes = t->trace->storages[storage].bytes;
   if (to < from + 2 || !bytes) return true;
-  if (!TD_GROW(t->gaps, t->gaps_capacity, t->n_gaps + 1)) return false;
-  gap *before = t->n_gaps ? &t->gaps[t->n_gaps - 1] : NULL;
+  if (!TD_GROW(t->gaps, t->gaps_capacity, t->n_gaps + 1) || !t->gaps) return false;
+  const gap *before = t->n_gaps ? &t->gaps[t->n_gaps - 1] : NULL;
   bool same = before && before->storage == storage && before->written == written;
   t->gaps[t->n_gaps] = (gap){.storage = storage,
                              .returns = returns,

@@ -256,7 +256,7 @@ static td_status step_end(td_role *role, td_deck *deck, td_error *err)
   if (r->at >= n_ops) return act_all(r, deck, n_ops, TD_PRE);
   td_error why;
   td_fail(&why, TD_E_DIVERGED, "the step ended after %llu of %llu ops; expected '%.100s'",
-          (unsigned long long)(deck->op_number + 1), (unsigned long long)n_ops,
+          (unsigned long long)deck->op_number + 1, (unsigned long long)n_ops,
           r->plan.guide->names[r->plan.guide->ops[r->at].name].bytes);
   deck->stats.diverged_ops += n_ops - r->at;
   return diverge(r, deck, &why, err);
