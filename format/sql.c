@@ -572,42 +572,13 @@ static const sqlite3_module module = {
     .xRowid = rowid,
 };
 
-/* Joins are of materialised halves, which SQLite can index: a look-up by SID in a virtual table walks all of it. */
-static const char views[] =
-    "CREATE TEMP VIEW meta AS SELECT key, CASE json_type(value) WHEN 'text' THEN json_extract(value, '$') ELSE value END AS value"
-    "  FROM trace_meta WHERE part = 'meta' ORDER BY trace, seq;"
-    "CREATE TEMP VIEW time_by_name AS SELECT trace, name, count(*) AS ops, sum(dur_ns) AS dur_ns,"
-    "  sum(dur_ns) * 1.0 / sum(sum(dur_ns)) OVER (PARTITION BY trace) AS share FROM op GROUP BY trace, name ORDER BY 1, 4 DESC;"
-    "CREATE TEMP VIEW lifetime AS WITH"
-    "  s AS MATERIALIZED (SELECT * FROM storage WHERE activation),"
-    "  a AS MATERIALIZED (SELECT trace, sid, min(op) AS first_op, max(op) AS last_op FROM access GROUP BY trace, sid)"
-    "  SELECT trace, sid, bytes, first_op, last_op,"
-    "  CASE WHEN retained THEN NULL ELSE max(last_op + 1, ifnull(freed_before_op, 0)) END AS end_op"
-    "  FROM s JOIN a USING (trace, sid);"
-    "CREATE TEMP VIEW alive AS WITH l AS MATERIALIZED (SELECT * FROM lifetime)"
-    "  SELECT trace, op, sum(bytes) OVER (PARTITION BY trace ORDER BY op) AS bytes FROM ("
-    "  SELECT trace, op, sum(bytes) AS bytes FROM (SELECT trace, first_op AS op, bytes FROM l UNION ALL"
-    "  SELECT trace, end_op, -bytes FROM l WHERE end_op IS NOT NULL UNION ALL SELECT trace, op, 0 FROM op)"
-    "  GROUP BY trace, op);"
-    "CREATE TEMP VIEW gap AS WITH"
-    "  s AS MATERIALIZED (SELECT trace, sid, bytes FROM storage WHERE activation),"
-    "  a AS MATERIALIZED (SELECT trace, sid, op AS from_op, lead(op) OVER (PARTITION BY trace, sid ORDER BY op) AS to_op FROM access)"
-    "  SELECT trace, sid, bytes, from_op, to_op FROM a JOIN s USING (trace, sid) WHERE to_op - from_op > 1"
-    "  ORDER BY to_op - from_op DESC, bytes DESC;"
-    "CREATE TEMP VIEW largest AS WITH"
-    "  s AS MATERIALIZED (SELECT trace, sid, bytes, activation FROM storage),"
-    "  o AS MATERIALIZED (SELECT trace, sid, min(op) AS op FROM output GROUP BY trace, sid),"
-    "  n AS MATERIALIZED (SELECT trace, op, name FROM op)"
-    "  SELECT s.trace, s.sid, bytes, activation, n.name AS bound_by FROM s LEFT JOIN o ON o.trace = s.trace AND o.sid = s.sid"
-    "  LEFT JOIN n ON n.trace = o.trace AND n.op = o.op ORDER BY bytes DESC;";
-
 td_status td_sql_register(sqlite3 *handle, td_error *err)
 {
   td_db db = {.handle = handle, .path = (char *)"the tape"};
   for (size_t i = 0; i < N_TABLES; i++)
     if (sqlite3_create_module_v2(handle, tables[i].name, &module, (void *)&tables[i], NULL))
       return td_db_fail(&db, "open", err);
-  td_status status = td_db_exec(&db, views, err);
+  td_status status = td_db_exec(&db, td_sql_views, err);
   /* Each table is connected here, since whoever forbids CREATE afterwards would forbid that too. */
   for (size_t i = 0; i < N_TABLES && !status; i++) {
     char sql[64];

@@ -10,4 +10,7 @@
 /* Adds the tables and views to the connection `handle`, whose main database is a tape. */
 td_status td_sql_register(sqlite3 *handle, td_error *err);
 
+/* Statements that make the views. */
+extern const char td_sql_views[];
+
 #endif
