@@ -42,10 +42,12 @@ bool td_values_grow(td_values *values)
   return TD_GROW(values->at, values->capacity, values->count + 1);
 }
 
+#define REMEMBERED 65536 /* SIDs */
+
 bool td_encoder_init(td_encoder *encoder, int level)
 {
-  *encoder = (td_encoder){.zstd = ZSTD_createCCtx()};
-  return encoder->zstd && !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, level)) &&
+  *encoder = (td_encoder){.zstd = ZSTD_createCCtx(), .last = calloc(REMEMBERED, sizeof *encoder->last)};
+  return encoder->zstd && encoder->last && !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_compressionLevel, level)) &&
          !ZSTD_isError(ZSTD_CCtx_setParameter(encoder->zstd, ZSTD_c_checksumFlag, 1));
 }
 
@@ -54,7 +56,7 @@ void td_encoder_finish(td_encoder *encoder)
   ZSTD_freeCCtx(encoder->zstd);
   td_buffer_finish(&encoder->raw);
   td_buffer_finish(&encoder->frame);
-  td_map_finish(&encoder->last);
+  free(encoder->last);
   *encoder = (td_encoder){0};
 }
 
@@ -157,30 +159,25 @@ static uint8_t *encode_planes(uint8_t *to, const td_values *values, bool delta)
 enum { ACCESS_NEXT, ACCESS_LITERAL, ACCESS_DISTANCE }; /* codes from ACCESS_DISTANCE on: the distance back, plus one */
 enum { OUTPUT_LITERAL, OUTPUT_DISTANCE };              /* likewise */
 
-static void forget_positions(td_map *last)
-{
-  if (last->capacity) memset(last->values, 0xff, last->capacity * sizeof *last->values);
-  last->count = 0;
-}
-
 static uint8_t *encode_accesses(td_encoder *encoder, uint8_t *to, const td_values *sids)
 {
-  forget_positions(&encoder->last);
+  uint64_t before = encoder->n_accesses; /* what was last accessed there is of another block */
   to = put_varint(to, encoder->next);
   for (size_t i = 0; i < sids->count; i++) {
-    uint64_t sid = sids->at[i];
-    uint32_t position = td_map_get(&encoder->last, sid);
-    if (position != TD_MAP_NONE) {
-      to = put_varint(to, i - position - 1 + ACCESS_DISTANCE);
+    uint64_t sid = sids->at[i], at = before + i + 1;
+    struct td_last_access *last = &encoder->last[sid % REMEMBERED];
+    if (last->sid == sid && last->at > before) {
+      to = put_varint(to, at - last->at - 1 + ACCESS_DISTANCE);
     } else if (sid == encoder->next) {
       *to++ = ACCESS_NEXT;
     } else {
       *to++ = ACCESS_LITERAL;
       to = put_varint(to, zigzag(encoder->next - sid));
     }
-    if (!td_map_put(&encoder->last, sid, (uint32_t)i)) return NULL;
+    *last = (struct td_last_access){.sid = sid, .at = at};
     if (sid + 1 > encoder->next) encoder->next = sid + 1;
   }
+  encoder->n_accesses += sids->count;
   return to;
 }
 

@@ -12,7 +12,6 @@
 #include <tapedeck/error.h>
 
 #include "base/buffer.h"
-#include "base/map.h"
 
 /* The numbers are part of the format (block.col). A column is decoded after those with smaller numbers. */
 typedef enum td_column {
@@ -93,8 +92,11 @@ static inline bool td_values_add(td_values *values, uint64_t value)
 typedef struct td_encoder {
   struct ZSTD_CCtx_s *zstd;
   td_buffer raw, frame;
-  td_map last;   /* SID -> its last access in the block that is being coded */
-  uint64_t next; /* the newest SID of the trace so far plus one */
+  struct td_last_access {
+    uint64_t sid, at;
+  } *last;             /* the last access of some SIDs, by their lower bits: one that is forgotten costs a few bytes */
+  uint64_t n_accesses; /* coded in the blocks before; td_last_access.at counts from 1 over all blocks */
+  uint64_t next;       /* the newest SID of the trace so far plus one */
 } td_encoder;
 
 typedef struct td_decoder {

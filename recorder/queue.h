@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TD_QUEUE_WORDS ((uint64_t)1 << 18) /* 2 MiB, some 20,000 ops */
+#define TD_QUEUE_WORDS ((uint64_t)1 << 20) /* 8 MiB, some 50,000 ops: few steps have more, so few wait */
 
 typedef struct td_queue {
   uint64_t *words;

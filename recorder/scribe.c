@@ -266,6 +266,7 @@ static bool start_thread(td_scribe *scribe)
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   bool started = !pthread_create(&scribe->thread, NULL, run, scribe);
+  if (started) pthread_setname_np(scribe->thread, "tapedeck scribe"); /* for debuggers and profilers */
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return started;
 }
