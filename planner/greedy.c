@@ -50,7 +50,7 @@ static td_status list_gaps(greedy *g, td_error *err)
     size_t n;
     const td_use *uses = td_uses_of(g->liveness, i, &n);
     uint64_t bytes = g->trace->storages[i].bytes;
-    for (size_t k = 0; k + 1 < n && bytes; k++) {
+    for (size_t k = 0; k + 1 < n && bytes && !g->liveness->stays[i]; k++) {
       if (uses[k + 1].op - uses[k].op < 2) continue;
       if (!TD_GROW(g->gaps, g->gaps_capacity, g->n_gaps + 1)) return td_fail_nomem(err);
       g->gaps[g->n_gaps++] = (gap){.from = uses[k].op,

@@ -12,6 +12,7 @@ void td_liveness_finish(td_liveness *liveness)
   free(liveness->first_use);
   free(liveness->end);
   free(liveness->freed);
+  free(liveness->stays);
   td_map_finish(&liveness->by_sid);
   *liveness = (td_liveness){0};
 }
@@ -83,10 +84,11 @@ td_status td_liveness_init(td_liveness *l, const td_trace *trace, bool early, td
   *l = (td_liveness){.trace = trace,
                      .first_use = calloc(n + 1, sizeof *l->first_use),
                      .end = calloc(n + 1, sizeof *l->end),
-                     .freed = calloc(n + 1, sizeof *l->freed)};
+                     .freed = calloc(n + 1, sizeof *l->freed),
+                     .stays = calloc(n + 1, sizeof *l->stays)};
   uint64_t *stamp = calloc(n + 1, sizeof *stamp);
   size_t *next = calloc(n + 1, sizeof *next);
-  bool fits = l->first_use && l->end && l->freed && stamp && next;
+  bool fits = l->first_use && l->end && l->freed && l->stays && stamp && next;
   for (uint32_t i = 0; i < trace->n_activations && fits; i++)
     fits = td_map_put(&l->by_sid, trace->storages[trace->activations[i]].sid, trace->activations[i]);
   td_status status = fits ? check_bytes(trace, err) : td_fail_nomem(err);

@@ -19,6 +19,7 @@ typedef struct td_liveness {
   size_t *first_use; /* n_storages + 1 entries */
   uint64_t *end;     /* the first op that does not need the storage any more; n_ops + 1: needed at the end of the step */
   bool *freed;       /* the framework frees it at `end`: it goes by itself */
+  bool *stays;       /* it must not leave the device */
   td_map by_sid;     /* SID of an activation -> index */
 } td_liveness;
 

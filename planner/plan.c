@@ -79,11 +79,37 @@ static td_status confirm(const td_trace *trace, const td_schedule *schedule, td_
   return status;
 }
 
+/* The trace as the device will see it: sizes rounded up. NULL if memory ran out. */
+static td_storage_info *aligned_storages(const td_trace *trace, uint64_t align)
+{
+  td_storage_info *storages = malloc(((size_t)trace->n_storages + 1) * sizeof *storages);
+  if (!storages) return NULL;
+  for (uint32_t i = 0; i < trace->n_storages; i++) {
+    storages[i] = trace->storages[i];
+    uint64_t over = align > 1 ? storages[i].bytes % align : 0;
+    if (over) storages[i].bytes = storages[i].bytes > UINT64_MAX - align ? UINT64_MAX : storages[i].bytes + align - over;
+  }
+  return storages;
+}
+
+static td_status mark_kept(td_liveness *liveness, const td_plan_options *options, td_error *err)
+{
+  for (size_t i = 0; i < options->n_keep; i++) {
+    uint32_t storage = td_map_get(&liveness->by_sid, options->keep[i]);
+    if (storage == TD_MAP_NONE)
+      return td_fail(err, TD_E_NOT_FOUND, "SID %llu is to be kept, but is no activation", (unsigned long long)options->keep[i]);
+    liveness->stays[storage] = true;
+  }
+  return TD_OK;
+}
+
 static td_status make(const td_trace *trace, const td_planner *planner, const td_plan_options *options, td_schedule *schedule,
                       td_plan_report *report, td_error *err)
 {
   td_liveness liveness;
   td_status status = td_liveness_init(&liveness, trace, options->early, err);
+  if (!status) status = mark_kept(&liveness, options, err);
+  if (!status) status = td_bounds(&liveness, options, report, err);
   if (!status) status = describe(schedule, planner, options, err);
   if (!status) status = planner->plan(&liveness, options, schedule, report, err);
   td_liveness_finish(&liveness);
@@ -109,7 +135,10 @@ td_status td_plan(const td_trace *trace, const td_plan_options *options, td_sche
   if (planner->always_early) filled.early = true;
   td_schedule *schedule = calloc(1, sizeof *schedule);
   if (!schedule) return td_fail_nomem(err);
-  status = make(trace, planner, &filled, schedule, &own, err);
+  td_trace rounded = *trace;
+  rounded.storages = aligned_storages(trace, filled.align_bytes);
+  status = rounded.storages ? make(&rounded, planner, &filled, schedule, &own, err) : td_fail_nomem(err);
+  free((void *)rounded.storages);
   if (report && (!status || status == TD_E_BUDGET)) *report = own;
   if (status)
     td_schedule_destroy(schedule);

@@ -104,7 +104,7 @@ static uint64_t scaled(uint64_t ns, double margin)
 static bool add_gap(timed *t, uint32_t storage, uint64_t written, uint64_t from, uint64_t to, bool returns)
 {
   uint64_t bytes = t->trace->storages[storage].bytes;
-  if (to < from + 2 || !bytes) return true;
+  if (to < from + 2 || !bytes || t->liveness->stays[storage]) return true;
   if (!TD_GROW(t->gaps, t->gaps_capacity, t->n_gaps + 1) || !t->gaps) return false;
   const gap *before = t->n_gaps ? &t->gaps[t->n_gaps - 1] : NULL;
   bool same = before && before->storage == storage && before->written == written;

@@ -20,22 +20,29 @@ typedef struct td_plan_options {
   double d2h_bytes_per_s; /* 0: TD_DEFAULT_BYTES_PER_S */
   double h2d_bytes_per_s; /* likewise */
   const char *planner;    /* NULL: the default */
+  uint64_t align_bytes;   /* what the device rounds sizes up to; 0 or 1: sizes are exact */
+  const uint64_t *keep;   /* SIDs of activations that must stay on the device */
+  size_t n_keep;
   bool early;             /* a storage ends at its last access even where the trace has frees */
 } td_plan_options;
 
-/* What the simulator says of the schedule that was made; where the budget cannot be met, the smallest that can. */
+/* What the simulator says of the schedule that was made, beside what no schedule can better; where the budget cannot be met, the
+ * smallest that can. */
 typedef struct td_plan_report {
   uint64_t predicted_peak_bytes;
   uint64_t predicted_stall_ns;
   uint64_t predicted_host_peak_bytes;
   uint64_t d2h_bytes, h2d_bytes;
+  uint64_t bound_stall_ns;   /* at every op, what is over the budget must have left before it, and what of that returns must come
+                                back after it, at link speed */
+  uint64_t bound_d2h_bytes, bound_h2d_bytes;
   uint64_t min_budget_bytes; /* the smallest budget that this planner meets for this trace and host limit */
   uint64_t min_budget_op;    /* an op that sets it; n_ops: the end of the step */
 } td_plan_report;
 
 /* Makes a schedule that stays inside the budget, as the simulator has confirmed. `report` may be NULL.
  * TD_E_BUDGET: the budget or the host limit cannot be met; `report` is filled in this case too, and the message names the
- * smallest budget and the op that sets it. TD_E_NOT_FOUND: no planner of that name. TD_E_ARG: a rate below 0 or NaN. */
+ * smallest budget and the op that sets it. TD_E_NOT_FOUND: no planner of that name, or no activation with a SID of `keep`. TD_E_ARG: a rate below 0 or NaN. */
 TD_API td_status td_plan(const td_trace *trace, const td_plan_options *options, td_schedule **out,
                          td_plan_report *report, td_error *err);
 

@@ -136,3 +136,68 @@ Test(timed, a_host_limit_is_kept)
   }
   cr_expect_gt(met, 500);
 }
+
+/* ---- options -------------------------------------------------------------------------------------------------- */
+
+Test(timed, sizes_are_rounded_as_the_device_rounds_them)
+{
+  td_trace *trace = TRACE(8, "1 500 W0 R7", "2 500 W3 R4");
+  td_schedule *schedule = NULL;
+  td_plan_report report;
+  td_plan_options options = {.budget_bytes = 511, .align_bytes = 512};
+  cr_expect_eq(td_plan(trace, &options, &schedule, &report, &err), TD_E_BUDGET);
+  cr_expect_eq(report.min_budget_bytes, 512);
+  options.budget_bytes = 512;
+  cr_expect_eq(td_plan(trace, &options, &schedule, &report, &err), TD_OK);
+  cr_expect_eq(report.d2h_bytes, 512);
+  td_schedule_destroy(schedule);
+  td_trace_destroy(trace);
+}
+
+Test(timed, what_is_to_be_kept_stays)
+{
+  td_trace *trace = TRACE(12, "1 500 W0 R11", "2 400 W1 R10", "3 500 W5 R6", "x4 9 R0");
+  td_schedule *schedule = NULL;
+  uint64_t keep[] = {1}, wrong[] = {4};
+  td_plan_options options = {.budget_bytes = 1000, .keep = keep, .n_keep = 1, .d2h_bytes_per_s = 1e9, .h2d_bytes_per_s = 1e9};
+  cr_assert_eq(td_plan(trace, &options, &schedule, NULL, &err), TD_OK, "%s", err.message);
+  for (size_t i = 0; i < schedule->n_actions; i++)
+    cr_expect(schedule->actions[i].sid != 1 || schedule->actions[i].op == 11, "1 leaves after op %d", (int)schedule->actions[i].op);
+  td_schedule_destroy(schedule);
+  options.keep = wrong;
+  cr_expect_eq(td_plan(trace, &options, &schedule, NULL, &err), TD_E_NOT_FOUND);
+  td_trace_destroy(trace);
+}
+
+/* During op 3 there are 1000 bytes, 500 over the budget: out from 1000 at the earliest, back before 8000. */
+Test(timed, bounds_are_told)
+{
+  td_trace *trace = TRACE(8, "1 500 W0 R7", "2 500 W3 R4");
+  td_schedule *schedule;
+  td_plan_report report = {0};
+  td_plan_options options = {.budget_bytes = 500, .d2h_bytes_per_s = 1e8, .h2d_bytes_per_s = 1e8};
+  cr_assert_eq(td_plan(trace, &options, &schedule, &report, &err), TD_OK);
+  cr_expect_eq(report.bound_stall_ns, 5000 - 3000 + 5000 - 4000, "%d", (int)report.bound_stall_ns);
+  cr_expect_eq(report.bound_d2h_bytes, 500);
+  cr_expect_eq(report.bound_h2d_bytes, 500);
+  cr_expect_geq(report.predicted_stall_ns, report.bound_stall_ns);
+  td_schedule_destroy(schedule);
+  td_trace_destroy(trace);
+}
+
+/* No schedule stalls less than the bound, nor moves fewer bytes. */
+Test(timed, no_schedule_betters_the_bounds)
+{
+  uint32_t state = 31;
+  for (int round = 0; round < 2000; round++) {
+    td_trace *trace = script_random_trace(&state);
+    td_plan_report report = {0};
+    if (!plan(trace, floor_of(trace) + script_below(&state, 2000), false, 0, script_below(&state, 2) ? "greedy" : NULL, &report)) {
+      cr_assert_geq(report.predicted_stall_ns, report.bound_stall_ns, "round %d: %d < %d", round, (int)report.predicted_stall_ns,
+                    (int)report.bound_stall_ns);
+      cr_assert_geq(report.d2h_bytes, report.bound_d2h_bytes, "round %d", round);
+      cr_assert_geq(report.h2d_bytes, report.bound_h2d_bytes, "round %d", round);
+    }
+    td_trace_destroy(trace);
+  }
+}
