@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -351,6 +352,58 @@ Test(tape, unknown_tables_do_no_harm)
   td_schedule_destroy(schedule);
   td_status status;
   cr_expect_eq(damages_of(path, &status), 0);
+}
+
+static int first_number(void *context, int n, char **values, char **names)
+{
+  (void)n, (void)names;
+  *(int *)context = atoi(values[0]);
+  return 0;
+}
+
+static int count_rows(const char *file, const char *sql)
+{
+  sqlite3 *db;
+  int count = -1;
+  sqlite3_open(file, &db);
+  sqlite3_exec(db, sql, first_number, &count, NULL);
+  sqlite3_close(db);
+  return count;
+}
+
+Test(tape, unknown_tables_survive_a_rewrite)
+{
+  make_full_tape();
+  change("CREATE TABLE notes(text); INSERT INTO notes VALUES('mine')");
+  const char *other = temp_file(&dir, "other.tape"), *both = temp_file(&dir, "both.tape");
+  CHECK(td_compact(path, other, &err));
+  cr_expect_eq(count_rows(other, "SELECT count(*) FROM notes"), 1);
+  CHECK(td_merge((const char *const[]){path, other}, 2, both, &err));
+  cr_expect_eq(count_rows(both, "SELECT count(*) FROM notes"), 2);
+  cr_expect_eq(count_rows(both, "SELECT count(*) FROM trace_meta"), 2 * count_rows(path, "SELECT count(*) FROM trace_meta"));
+  cr_expect_eq(count_rows(both, "SELECT count(*) FROM schedule"), 4);
+  change("DROP TABLE notes; CREATE TABLE notes(other)");
+  cr_expect_eq(td_merge((const char *const[]){path, other}, 2, both, &err), TD_E_INPUT);
+  cr_expect_not_null(strstr(err.message, "table notes"), "%s", err.message);
+  cr_expect_eq(count_rows(both, "SELECT count(*) FROM notes"), 2, "a merge that fails leaves what was there");
+}
+
+/* A link to a tape is a tape, and writing through it writes what it names. */
+Test(tape, links_are_followed)
+{
+  make_full_tape();
+  const char *link = temp_file(&dir, "link.tape"), *json = temp_file(&dir, "in.json");
+  cr_assert_eq(symlink(path, link), 0);
+  td_trace *trace = load(link);
+  td_trace_destroy(trace);
+  write_file(json, FULL_TRACE, sizeof FULL_TRACE - 1);
+  unlink(path);
+  CHECK(td_import(json, path, NULL, NULL, &err));
+  CHECK(td_import(json, link, NULL, NULL, &err));
+  struct stat info;
+  cr_expect(!lstat(link, &info) && S_ISLNK(info.st_mode));
+  trace = load(path);
+  td_trace_destroy(trace);
 }
 
 /* A count that the file cannot hold is not believed. */
