@@ -10,7 +10,8 @@
 #include "verbs.h"
 
 static const verb *const verbs[] = {&verb_import, &verb_export,  &verb_info,    &verb_verify, &verb_recover, &verb_plan,
-                                    &verb_simulate, &verb_replay, &verb_view, &verb_sql, &verb_merge, &verb_trim, &verb_compact};
+                                    &verb_simulate, &verb_replay, &verb_view, &verb_sql, &verb_merge, &verb_trim, &verb_compact,
+                                    &verb_sharding};
 
 #define N_VERBS (sizeof verbs / sizeof *verbs)
 

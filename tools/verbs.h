@@ -5,6 +5,7 @@
 #include "cli.h"
 
 extern const verb verb_import, verb_export, verb_info, verb_verify, verb_plan, verb_simulate, verb_replay, verb_view,
-    verb_sql, verb_recover, verb_merge, verb_trim, verb_compact;
+    verb_sql, verb_recover, verb_merge, verb_trim, verb_compact,
+    verb_sharding;
 
 #endif
