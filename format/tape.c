@@ -2,9 +2,11 @@
 #include <tapedeck/trace.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fail.h"
 #include "format/derive.h"
+#include "format/json_text.h"
 #include "format/schedule.h"
 #include "format/tape.h"
 #include "format/trace.h"
@@ -118,28 +120,73 @@ td_status td_tape_load_schedule(td_tape *tape, int64_t trace, int64_t schedule, 
   return status ? status : td_schedule_get(&tape->db, id, schedule, out, err);
 }
 
-static td_status add_schedule(const td_db *db, int64_t trace, td_schedule *schedule, td_error *err)
+/* A writer of an existing tape: checks it, and opens the transaction that the caller commits. Closing rolls back. */
+static td_status begin_change(td_db *db, const char *path, int64_t trace, td_trace_row *row, td_error *err)
 {
-  td_trace_row row;
-  td_encoder encoder = {0};
-  td_status status = td_db_check_header(db, err);
+  td_status status = td_db_open(db, path, path, SQLITE_OPEN_READWRITE, err);
+  if (!status) status = td_db_check_header(db, err);
   if (!status) status = td_db_check_tables(db, err);
   if (!status) status = td_db_exec(db, "BEGIN IMMEDIATE", err);
-  if (!status) status = td_trace_row_get(db, trace, &row, err);
-  if (!status && !td_encoder_init(&encoder, 0)) status = td_fail_nomem(err);
-  if (!status) status = td_schedule_put(db, &encoder, row.id, schedule, err);
-  if (!status) status = td_db_exec(db, "COMMIT", err);
-  td_encoder_finish(&encoder);
-  return status; /* closing rolls back what is not committed */
+  return status ? status : td_trace_row_get(db, trace, row, err);
 }
 
 td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedule *schedule, td_error *err)
 {
   td_db db;
+  td_trace_row row;
+  td_encoder encoder = {0};
   int64_t id = schedule->id;
-  td_status status = td_db_open(&db, path, path, SQLITE_OPEN_READWRITE, err);
-  if (!status) status = add_schedule(&db, trace, schedule, err);
+  td_status status = begin_change(&db, path, trace, &row, err);
+  if (!status && !td_encoder_init(&encoder, 0)) status = td_fail_nomem(err);
+  if (!status) status = td_schedule_put(&db, &encoder, row.id, schedule, err);
+  if (!status) status = td_db_exec(&db, "COMMIT", err);
+  td_encoder_finish(&encoder);
   td_db_close(&db);
   if (status) schedule->id = id;
+  return status;
+}
+
+/* The number of the member with this key, or the next one. */
+static td_status meta_seq(const td_db *db, int64_t trace, const char *key, int64_t *seq, td_error *err)
+{
+  sqlite3_stmt *select = NULL;
+  bool row;
+  td_status status = td_db_prepare(db, &select, err,
+                                   "SELECT ifnull((SELECT seq FROM trace_meta WHERE trace = ?1 AND part = 'meta' AND key = ?2), "
+                                   "(SELECT ifnull(max(seq), -1) + 1 FROM trace_meta WHERE trace = ?1))");
+  if (!status) {
+    sqlite3_bind_int64(select, 1, trace);
+    sqlite3_bind_text(select, 2, key, -1, SQLITE_STATIC);
+    status = td_db_row(db, select, &row, err);
+  }
+  if (!status) *seq = sqlite3_column_int64(select, 0);
+  sqlite3_finalize(select);
+  return status;
+}
+
+td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, const char *json, td_error *err)
+{
+  td_db db;
+  td_trace_row row;
+  td_buffer escaped = {0};
+  sqlite3_stmt *put = NULL;
+  int64_t seq = 0;
+  td_status status = td_json_escape(&escaped, key, strlen(key)) && td_buffer_append(&escaped, "", 1) ? TD_OK : td_fail_nomem(err);
+  if (!status) status = begin_change(&db, path, trace, &row, err);
+  else db = (td_db){0};
+  if (!status) status = meta_seq(&db, row.id, (const char *)escaped.bytes, &seq, err);
+  if (!status) status = td_db_prepare_put(&db, TD_TABLE_META, &put, err);
+  if (!status) {
+    sqlite3_bind_int64(put, 1, row.id);
+    sqlite3_bind_int64(put, 2, seq);
+    sqlite3_bind_text(put, 3, "meta", -1, SQLITE_STATIC);
+    sqlite3_bind_text(put, 4, (const char *)escaped.bytes, -1, SQLITE_STATIC);
+    sqlite3_bind_text(put, 5, json, -1, SQLITE_STATIC);
+    status = td_db_run(&db, put, err);
+  }
+  sqlite3_finalize(put);
+  if (!status) status = td_db_exec(&db, "COMMIT", err);
+  td_db_close(&db);
+  td_buffer_finish(&escaped);
   return status;
 }
