@@ -162,6 +162,22 @@ static cJSON *thaw_placement(job *j, const char *text)
 
 static cJSON *convert(job *j, const cJSON *value, form form, bool freezing);
 
+/* The text is what a placement is written as, to the letter. */
+static bool is_placement(const char *text)
+{
+  td_placement p;
+  char *written;
+  if (td_placement_parse(text, strlen(text), &p, NULL) || td_placement_format(&p, &written, NULL)) return false;
+  bool same = strcmp(text, written) == 0;
+  free(written);
+  return same;
+}
+
+static bool is_callable(const cJSON *object)
+{
+  return object->child && !object->child->next && strcmp(object->child->string, "callable") == 0;
+}
+
 static cJSON *convert_children(job *j, const cJSON *value, form form, bool freezing)
 {
   cJSON *result = made(j, cJSON_IsArray(value) ? cJSON_CreateArray() : cJSON_CreateObject());
@@ -173,32 +189,39 @@ static cJSON *convert_children(job *j, const cJSON *value, form form, bool freez
   return result;
 }
 
+/* In an injection other text is data: the name of a callable, or what a target says of itself. */
 static cJSON *freeze_value(job *j, const cJSON *value, form form)
 {
-  const cJSON *only = cJSON_IsObject(value) && value->child && !value->child->next ? value->child : NULL;
-  if (cJSON_IsObject(value) && cJSON_GetObjectItemCaseSensitive(value, "type")) return freeze_placement(j, value);
-  if (form == WRAPPED && cJSON_IsObject(value) && member(value, "to_dict")) return made(j, cJSON_Duplicate(member(value, "to_dict"), true));
-  if (form == WRAPPED && only && strcmp(only->string, "callable") == 0) {
-    if (!cJSON_IsString(only)) return fail(j, "a callable's name is text");
-    return made(j, cJSON_Duplicate(only, true));
+  bool object = cJSON_IsObject(value), wrapped = form == WRAPPED;
+  if (object && wrapped && member(value, "to_dict")) return made(j, cJSON_Duplicate(member(value, "to_dict"), true));
+  if (object && cJSON_GetObjectItemCaseSensitive(value, "type")) return freeze_placement(j, value);
+  if (object && wrapped && is_callable(value)) {
+    if (!cJSON_IsString(value->child)) return fail(j, "a callable's name is text");
+    return made(j, cJSON_CreateString(value->child->valuestring));
   }
-  if (cJSON_IsString(value)) return fail(j, "text where a placement may stand: it would thaw to something else");
-  if (cJSON_IsArray(value) || cJSON_IsObject(value)) return convert_children(j, value, form, true);
+  if (cJSON_IsString(value) && (!wrapped || is_placement(value->valuestring)))
+    return fail(j, "text where a placement may stand: it would thaw to something else");
+  if (cJSON_IsArray(value) || object) return convert_children(j, value, form, true);
   return made(j, cJSON_Duplicate(value, true));
+}
+
+/* Data that looks like a placement or a callable of the live form was a target's. */
+static cJSON *thaw_target(job *j, const cJSON *value)
+{
+  cJSON *target = made(j, cJSON_CreateObject());
+  if (!target || attach(j, target, "to_dict", made(j, cJSON_Duplicate(value, true)))) return target;
+  cJSON_Delete(target);
+  return NULL;
 }
 
 static cJSON *thaw_value(job *j, const cJSON *value, form form)
 {
-  td_placement p;
-  if (cJSON_IsString(value)) {
-    if (form != WRAPPED) return thaw_placement(j, value->valuestring);
-    if (!td_placement_parse(value->valuestring, strlen(value->valuestring), &p, NULL)) return thaw_placement(j, value->valuestring);
-    cJSON *callable = cJSON_CreateObject();
-    if (callable && cJSON_AddStringToObject(callable, "callable", value->valuestring)) return callable;
-    cJSON_Delete(callable);
-    return nomem(j);
-  }
-  if (cJSON_IsArray(value) || cJSON_IsObject(value)) return convert_children(j, value, form, false);
+  bool object = cJSON_IsObject(value);
+  if (cJSON_IsString(value) && (form != WRAPPED || is_placement(value->valuestring))) return thaw_placement(j, value->valuestring);
+  if (object && form == WRAPPED &&
+      (cJSON_GetObjectItemCaseSensitive(value, "type") || cJSON_GetObjectItemCaseSensitive(value, "to_dict") || is_callable(value)))
+    return thaw_target(j, value);
+  if (cJSON_IsArray(value) || object) return convert_children(j, value, form, false);
   return made(j, cJSON_Duplicate(value, true));
 }
 
