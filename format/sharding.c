@@ -484,9 +484,8 @@ static td_status transform(const char *text, char **out, bool (*f)(job *, const 
   job j = {.err = err};
   cJSON *from = cJSON_ParseWithOpts(text, NULL, true), *to = cJSON_CreateObject();
   char *printed = NULL;
-  if (!to) nomem(&j);
-  else if (!from) fail(&j, "not JSON");
-  else if (f(&j, from, to) && !(printed = cJSON_Print(to))) nomem(&j);
+  if (!from) fail(&j, "not JSON");
+  else if (!to || (f(&j, from, to) && !(printed = cJSON_Print(to)))) nomem(&j);
   cJSON_Delete(from);
   cJSON_Delete(to);
   if (!j.status) *out = printed;

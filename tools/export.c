@@ -1,32 +1,42 @@
 /* export: from a tape to another form. */
 #include <string.h>
 
+#include "export_forms.h"
 #include "verbs.h"
+
+static int export_interchange(const args *args, td_tape *tape, int64_t trace)
+{
+  output out;
+  td_error err;
+  if (!output_open(args, &out, arg(args, "output"))) return EXIT_TROUBLE;
+  td_status status = td_export(tape, trace, out.to, &err);
+  if (status && status != TD_E_IO) failed(args, &err); /* else the output says why, with its name */
+  if (output_close(args, &out, !status || status == TD_E_IO) && !status) return EXIT_DONE;
+  return status == TD_E_IO && !out.path ? failed(args, &err) : EXIT_TROUBLE;
+}
 
 static int run(const args *args)
 {
   const char *form = arg(args, "to");
   int64_t trace;
-  if (!form) return trouble(args, "expected --to interchange");
-  if (strcmp(form, "interchange") != 0) return trouble(args, "--to %s: expected interchange", form);
-  if (!number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
   td_tape *tape;
   td_error err;
+  if (!form) return trouble(args, "expected --to interchange, chrome or csv");
+  bool interchange = strcmp(form, "interchange") == 0, chrome = strcmp(form, "chrome") == 0;
+  if (!interchange && !chrome && strcmp(form, "csv") != 0)
+    return trouble(args, "--to %s: expected interchange, chrome or csv", form);
+  if (!interchange && !chrome && !arg(args, "output")) return trouble(args, "expected -o FOLDER");
+  if (!number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
   if (td_tape_open(&tape, args->operands[0], &err)) return failed(args, &err);
-  output out;
-  int exit_code = EXIT_TROUBLE;
-  if (output_open(args, &out, arg(args, "output"))) {
-    td_status status = td_export(tape, trace, out.to, &err);
-    if (status && status != TD_E_IO) failed(args, &err); /* else the output says why, with its name */
-    if (output_close(args, &out, !status || status == TD_E_IO) && !status) exit_code = EXIT_DONE;
-    else if (status == TD_E_IO && !out.path) failed(args, &err);
-  }
+  int exit_code = interchange ? export_interchange(args, tape, trace)
+                  : chrome    ? export_chrome(args, tape, trace)
+                              : export_csv(args, tape, arg(args, "output"));
   td_tape_close(tape);
   return exit_code;
 }
 
-static const option_def options[] = {{"to", "FORM", "interchange", '\0'},
-                                     {"output", "OUT", "the file to write; default: standard output", 'o'},
+static const option_def options[] = {{"to", "FORM", "interchange, chrome (for Perfetto) or csv", '\0'},
+                                     {"output", "OUT", "the file to write, default standard output; for csv a folder", 'o'},
                                      OPTION_TRACE,
                                      {0}};
 
