@@ -67,13 +67,14 @@ typedef struct vtab {
   td_db db; /* the connection is not ours */
 } vtab;
 
-/* A constraint that is pushed down is one letter of idxStr: t trace =, o op =, a op >= (or >), b op <= (or <), s sid =.
+/* A constraint that is pushed down is one letter of idxStr: t trace =, o op =, a op >= (or >), b op <= (or <), s sid =, k kind =.
  * SQLite checks each again, so what is left through too much does no harm. */
 static char letter_of(field f, unsigned char operator)
 {
   bool equal = operator == SQLITE_INDEX_CONSTRAINT_EQ;
   if (f == F_TRACE) return equal ? 't' : '\0';
   if (f == F_SID) return equal ? 's' : '\0';
+  if (f == F_KIND) return equal ? 'k' : '\0';
   if (f != F_OP) return '\0';
   if (equal) return 'o';
   if (operator == SQLITE_INDEX_CONSTRAINT_GE || operator == SQLITE_INDEX_CONSTRAINT_GT) return 'a';
@@ -128,7 +129,8 @@ typedef struct cursor {
   uint32_t mask; /* columns of a block to decode */
   bool wants_names;
   /* constraints; all of one value as a range */
-  bool one_trace, one_sid, impossible;
+  bool one_trace, one_sid, one_kind;
+  uint64_t kind; /* td_access_kind, of ACCESS alone */
   int64_t trace;
   uint64_t sid, first_op, last_op;
   int64_t *traces;
@@ -248,6 +250,7 @@ static td_status next_part(cursor *c, bool *found, td_error *err)
       c->left = (size_t)c->reader.columns[counts].at[c->op];
       c->index = 0;
     }
+    if (c->one_kind && c->reader.columns[TD_COL_ACCESS_KIND].at[c->at] != c->kind) continue;
     if (!c->one_sid || sids->at[c->at] == c->sid) return TD_OK;
   }
 }
@@ -304,7 +307,7 @@ static int fail(sqlite3_vtab *base, td_status status, const td_error *err)
 /* The next row of the same op, or the same block: what a scan does nearly always. */
 static bool step_in_block(cursor *c)
 {
-  if (c->left > 1 && !c->one_sid) {
+  if (c->left > 1 && !c->one_sid && !c->one_kind) {
     c->left--;
     c->at++;
     c->index++;
@@ -358,6 +361,13 @@ static bool number_of(sqlite3_value *value, uint64_t *number)
 static void constrain(cursor *c, char letter, sqlite3_value *value)
 {
   uint64_t n;
+  if (letter == 'k') { /* of accesses; the kinds of actions are left to SQLite */
+    const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    bool read = text && strcmp(text, "R") == 0, write = text && strcmp(text, "W") == 0;
+    c->one_kind = vtab_of(c)->table->id == ACCESS && (read || write);
+    c->kind = write ? TD_WRITE : TD_READ;
+    return;
+  }
   bool exact = number_of(value, &n);
   /* Anything else than a whole number is left to SQLite. */
   if (!exact) return;
@@ -413,6 +423,7 @@ static int filter(sqlite3_vtab_cursor *base, int used, const char *letters, int 
   for (int i = 0; i < n; i++) constrain(c, letters[i], values[i]);
   if (t->id == OP || t->id == ACCESS || t->id == OUTPUT) c->mask = TD_COL_BIT(group_of(t->id));
   if (c->one_sid) c->mask |= needs(t->id, F_SID);
+  if (c->one_kind) c->mask |= needs(t->id, F_KIND);
   for (int i = 0; i < FIELDS_MAX; i++) {
     if (!(used >> i & 1)) continue;
     c->mask |= needs(t->id, t->fields[i]);
