@@ -12,13 +12,13 @@
 #include "base/fail.h"
 #include "format/db.h"
 #include "format/tape.h"
+#include "format/target.h"
 #include "format/writer.h"
 
 /* ---- a copy that gets its name when it is whole --------------------------------------------------------------- */
 
 typedef struct copy {
-  char part[4200];
-  const char *path;
+  char *path, *part;
   td_db db;
 } copy;
 
@@ -26,10 +26,13 @@ typedef struct copy {
 static td_status start_copy(copy *c, const char *in, const char *out, td_error *err)
 {
   td_tape *tape;
-  *c = (copy){.path = out};
-  if ((size_t)snprintf(c->part, sizeof c->part, "%s.%ld.part", out, (long)getpid()) >= sizeof c->part)
-    return td_fail(err, TD_E_ARG, "cannot write %s: the name is too long", out);
-  td_status status = td_tape_open(&tape, in, err);
+  *c = (copy){0};
+  td_status status = td_target_resolve(out, &c->path, err);
+  if (!status && asprintf(&c->part, "%s.%ld.part", c->path, (long)getpid()) < 0) {
+    c->part = NULL;
+    status = td_fail_nomem(err);
+  }
+  if (!status) status = td_tape_open(&tape, in, err);
   if (status) return status;
   unlink(c->part);
   char *sql = sqlite3_mprintf("VACUUM INTO %Q", c->part);
@@ -54,7 +57,9 @@ static td_status end_copy(copy *c, td_status status, td_error *err)
     if (fd >= 0) close(fd);
     if (!synced || rename(c->part, c->path)) status = td_fail(err, TD_E_IO, "cannot write %s: %s", c->path, strerror(errno));
   }
-  if (status && *c->part) unlink(c->part);
+  if (status && c->part) unlink(c->part);
+  free(c->path);
+  free(c->part);
   return status;
 }
 

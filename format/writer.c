@@ -15,6 +15,7 @@
 #include "format/derive.h"
 #include "format/json_text.h"
 #include "format/schedule.h"
+#include "format/target.h"
 
 #define BLOCK_OPS 16384
 #define BLOCK_VALUES 65536 /* of the other groups, and of accesses and outputs: a block is cut early when it has more */
@@ -273,6 +274,7 @@ static td_status lock_part(td_writer *w, td_error *err)
     struct stat held, named;
     w->fd = open(w->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (w->fd < 0) return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, strerror(errno));
+    errno = 0;
     if (!flock(w->fd, LOCK_EX | LOCK_NB) && !fstat(w->fd, &held) && !stat(w->part, &named) && held.st_ino == named.st_ino &&
         held.st_dev == named.st_dev)
       return TD_OK;
@@ -280,7 +282,6 @@ static td_status lock_part(td_writer *w, td_error *err)
     close(w->fd);
     w->fd = -1;
     if (busy) break;
-    errno = 0;
   }
   return td_fail(err, TD_E_IO, "cannot write %s: another process is writing it", w->path);
 }
@@ -288,9 +289,6 @@ static td_status lock_part(td_writer *w, td_error *err)
 /* Makes the unfinished file new and empty; what a dead writer left there goes. */
 static td_status claim(td_writer *w, td_error *err)
 {
-  struct stat info;
-  if (!stat(w->path, &info) && !S_ISREG(info.st_mode))
-    return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, S_ISDIR(info.st_mode) ? strerror(EISDIR) : "not a regular file");
   td_status status = lock_part(w, err);
   if (status) return status;
   char *journal = malloc(strlen(w->part) + sizeof "-journal");
@@ -351,18 +349,16 @@ static td_status create_file(td_writer *w, td_error *err)
   return status ? status : commit(w, err);
 }
 
-static bool name_files(td_writer *w, const td_writer_options *options)
+static td_status name_files(td_writer *w, const td_writer_options *options, td_error *err)
 {
-  struct stat info;
-  bool linked = !lstat(options->path, &info) && S_ISLNK(info.st_mode);
-  w->path = linked ? realpath(options->path, NULL) : strdup(options->path);
-  if (!w->path && linked) w->path = strdup(options->path); /* a link to nothing yet: it is replaced */
-  if (!w->path) return false;
+  td_status status = td_target_resolve(options->path, &w->path, err);
+  if (status) return status;
   size_t size = strlen(w->path) + 32;
   w->part = malloc(size);
-  if (w->part && options->recording) snprintf(w->part, size, "%s.part", w->path);
-  else if (w->part) snprintf(w->part, size, "%s.%ld.part", w->path, (long)getpid());
-  return w->part;
+  if (!w->part) return td_fail_nomem(err);
+  if (options->recording) snprintf(w->part, size, "%s.part", w->path);
+  else snprintf(w->part, size, "%s.%ld.part", w->path, (long)getpid());
+  return TD_OK;
 }
 
 td_status td_writer_create(td_writer **out, const td_writer_options *options, td_error *err)
@@ -373,8 +369,9 @@ td_status td_writer_create(td_writer **out, const td_writer_options *options, td
   w->recording = options->recording;
   w->committed = true;
   w->row.id = 1;
-  bool fits = name_files(w, options) && td_encoder_init(&w->encoder, options->level ? options->level : LEVEL);
-  td_status status = fits ? create_file(w, err) : td_fail_nomem(err);
+  td_status status = name_files(w, options, err);
+  if (!status && !td_encoder_init(&w->encoder, options->level ? options->level : LEVEL)) status = td_fail_nomem(err);
+  if (!status) status = create_file(w, err);
   if (status)
     td_writer_abandon(w);
   else

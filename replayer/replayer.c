@@ -111,7 +111,7 @@ static void around(const td_trace *guide, uint64_t op, char *text, size_t size)
 }
 
 /* The step is not the recorded one: an error, or the beginning of ops that are passed through. `why` says what and where. */
-static td_status diverge(replayer *r, td_deck *deck, const td_error *why, td_error *err)
+static td_status diverge(replayer *r, const td_error *why, td_error *err)
 {
   char ops[256];
   around(r->plan.guide, r->at, ops, sizeof ops);
@@ -125,7 +125,6 @@ static td_status diverge(replayer *r, td_deck *deck, const td_error *why, td_err
   r->lost = true;
   r->passed = 0;
   r->current = NOWHERE;
-  (void)deck;
   return TD_OK;
 }
 
@@ -170,12 +169,12 @@ static td_status op_begin(td_role *role, td_deck *deck, td_error *err)
   if (r->lost) return TD_OK;
   if (r->at >= guide->n_ops) {
     td_fail(&why, TD_E_DIVERGED, "op %llu: expected the end of the step, found '%.*s'", number, found_length, found);
-    return diverge(r, deck, &why, err);
+    return diverge(r, &why, err);
   }
   const td_name *expected = &guide->names[guide->ops[r->at].name];
   if (expected->length != deck->op.name.length || memcmp(expected->bytes, found, expected->length) != 0) {
     td_fail(&why, TD_E_DIVERGED, "op %llu: expected '%.100s', found '%.*s'", number, expected->bytes, found_length, found);
-    return diverge(r, deck, &why, err);
+    return diverge(r, &why, err);
   }
   r->current = r->at;
   return act_all(r, deck, r->at, TD_PRE);
@@ -219,7 +218,7 @@ static td_status op_check(td_role *role, td_deck *deck, td_error *err)
   replayer *r = (replayer *)role;
   td_error why;
   if (r->current == NOWHERE || !check_outputs(r, deck, &why)) return TD_OK;
-  return diverge(r, deck, &why, err);
+  return diverge(r, &why, err);
 }
 
 /* A storage that is bound already stays what it is. */
@@ -259,7 +258,7 @@ static td_status step_end(td_role *role, td_deck *deck, td_error *err)
           (unsigned long long)deck->op_number + 1, (unsigned long long)n_ops,
           r->plan.guide->names[r->plan.guide->ops[r->at].name].bytes);
   deck->stats.diverged_ops += n_ops - r->at;
-  return diverge(r, deck, &why, err);
+  return diverge(r, &why, err);
 }
 
 static void step_abort(td_role *role, td_deck *deck)
