@@ -123,6 +123,35 @@ TD_API td_status td_storage_born(td_deck *deck, uint64_t key, uint64_t bytes, td
  * Makes room first where the deck has a limit. TD_E_STATE: the deck has no device. */
 TD_API td_status td_storage_alloc(td_deck *deck, uint64_t bytes, td_storage *storage);
 
+/* The caller's own allocator, for runtimes whose tensors own their bytes, as PyTorch's do. A deck that has one moves the bytes of
+ * storages that the caller adopts. Each call is made from within a call on the deck, on the thread that made it, and names the
+ * storage by its key; none may call the deck. */
+typedef struct td_memory {
+  void *context;
+  /* Gives the storage `bytes` bytes on the device again, whose contents do not matter. False: there is no room. */
+  bool (*alloc)(void *context, uint64_t key, uint64_t bytes);
+  /* Takes the storage's bytes on the device away. The storage itself lives on, empty. */
+  void (*free)(void *context, uint64_t key, uint64_t bytes);
+  /* Where the storage's bytes on the device are now. */
+  void *(*pointer)(void *context, uint64_t key);
+  /* A copy reads or writes the bytes from here on: the caller keeps the storage alive until `drop`, which comes once for each hold. */
+  void (*hold)(void *context, uint64_t key);
+  void (*drop)(void *context, uint64_t key);
+} td_memory;
+
+/* Outside a step, and once: `memory` is copied; its context must outlive the deck. TD_E_STATE: the deck has no device. */
+TD_API td_status td_deck_set_memory(td_deck *deck, const td_memory *memory);
+
+/* A storage whose bytes are in the caller's memory, on the device now, and may be moved through td_memory. `key` is not 0 and no other living
+ * storage has it. The bytes are there already, so they count even over the limit; older storages are evicted for them as far as there
+ * are any. The caller holds it once, and tells td_storage_freed when its own storage is gone, wherever the bytes are.
+ * TD_E_STATE: the deck has no td_memory. */
+TD_API td_status td_storage_adopt(td_deck *deck, uint64_t key, uint64_t bytes, td_storage *storage);
+
+/* Brings an adopted or allocated storage back if it is away, and keeps it on the device until the next op begins: for what reads it outside
+ * of ops. */
+TD_API td_status td_storage_restore(td_deck *deck, td_storage storage);
+
 /* TD_E_NOT_FOUND if no living storage has this key. */
 TD_API td_status td_storage_find(td_deck *deck, uint64_t key, td_storage *storage);
 
@@ -142,6 +171,10 @@ TD_API void *td_data(td_deck *deck, td_storage storage);
 
 /* Copies the current bytes of a storage made by td_storage_alloc to `to`, wherever they are. `bytes` is at most its size. */
 TD_API td_status td_fetch(td_deck *deck, td_storage storage, void *to, uint64_t bytes);
+
+/* Copies `bytes` bytes at `from` over the first ones of a storage that is on the device, for devices whose memory the host cannot write.
+ * Between td_op_run and td_op_end, for a storage that the op writes. */
+TD_API td_status td_store(td_deck *deck, td_storage storage, const void *from, uint64_t bytes);
 
 /* ---- what happened -------------------------------------------------------------------------------------------- */
 

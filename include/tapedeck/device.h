@@ -30,6 +30,30 @@ TD_API const char *td_device_name(const td_device *device);
 /* The names td_device_open knows, NULL last. */
 TD_API const char *const *td_device_names(void);
 
+/* ---- a device of the caller's own --------------------------------------------------------------------------------- */
+
+/* For frameworks that have their own streams, events and pinned memory. Copies of one direction end in the order in which they were
+ * queued. `direction`: 0 to the host, 1 to the device. A call that returns a bool says false where it failed. */
+typedef struct td_device_calls {
+  void *context;
+  const char *name; /* copied */
+  uint64_t capacity_bytes; /* 0: no limit known */
+  /* Host memory that copies at full speed. NULL: there is none left. */
+  void *(*host_alloc)(void *context, size_t bytes);
+  void (*host_free)(void *context, void *memory, size_t bytes);
+  /* Queues a copy behind all computing that was queued before it and behind the copy number `after_ticket` of the other direction (0:
+   * none). Tickets of a direction count from 1. */
+  bool (*copy)(void *context, int direction, void *to, const void *from, uint64_t bytes, uint64_t after_ticket);
+  bool (*passed)(void *context, int direction, uint64_t ticket);
+  /* The calling thread waits for it. */
+  bool (*wait)(void *context, int direction, uint64_t ticket);
+  /* Computing that is queued from here on waits for it. NULL: the same as wait. */
+  bool (*join)(void *context, int direction, uint64_t ticket);
+} td_device_calls;
+
+/* `calls` is copied; its context must outlive the device. td_storage_alloc does not work on it: it holds what td_storage_adopt is told. */
+TD_API td_status td_device_from_calls(td_device **out, const td_device_calls *calls, td_error *err);
+
 #ifdef __cplusplus
 }
 #endif
