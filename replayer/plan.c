@@ -75,6 +75,7 @@ static td_status compile(td_plan_arrays *plan, const td_schedule *schedule, cons
         .op = (uint32_t)action->op, .storage = storage, .phase = action->phase, .kind = action->kind};
   }
   plan->n_actions = schedule->n_actions;
+  plan->limit_bytes = schedule->memory_limit_bytes;
   plan->actions[plan->n_actions].op = UINT32_MAX;
   return TD_OK;
 }

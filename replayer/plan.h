@@ -16,6 +16,7 @@ typedef struct td_plan_arrays {
   uint64_t *hashes; /* of each op of the guide */
   td_planned_action *actions; /* in execution order; after the last one an op that never comes */
   size_t n_actions;
+  uint64_t limit_bytes; /* what the schedule was made for */
 } td_plan_arrays;
 
 /* What tells one op from another: its name and its number of leaves. */

@@ -180,6 +180,21 @@ static td_status op_begin(td_role *role, td_deck *deck, td_error *err)
   return act_all(r, deck, r->at, TD_PRE);
 }
 
+/* Storages that the op is to make. Called only where the caller's memory makes them, so nothing is kept of it. */
+static uint64_t output_bytes(td_role *role, td_deck *deck)
+{
+  (void)deck;
+  const replayer *r = (const replayer *)role;
+  uint64_t bytes = 0;
+  if (r->current == NOWHERE) return 0;
+  const td_op *op = &r->plan.guide->ops[r->current];
+  for (uint64_t i = op->first_output; i < op[1].first_output; i++) {
+    uint32_t number = r->plan.guide->outputs[i].storage;
+    if (r->storage[number].id == 0 && r->plan.guide->storages[number].activation) bytes += r->plan.guide->storages[number].bytes;
+  }
+  return bytes;
+}
+
 /* What the op bound to a leaf; outputs nearly always come in the recorded order, so output number `at` is tried first. */
 static const td_slot *output_at(const td_open_op *op, uint64_t at, uint64_t leaf)
 {
@@ -271,6 +286,7 @@ static const td_role_ops replayer_ops = {
     .replays = true,
     .step_begin = step_begin,
     .op_begin = op_begin,
+    .output_bytes = output_bytes,
     .op_check = op_check,
     .op_end = op_end,
     .step_end = step_end,
@@ -302,7 +318,10 @@ td_status td_replayer_create(td_deck **out, const td_replayer_options *options, 
   if (!options->device) return td_fail(err, TD_E_ARG, "a replayer needs a device");
   td_role *role;
   td_status status = td_replayer_role_create(&role, options, err);
-  return status ? status : td_deck_create(out, role, options->device, 0, err);
+  if (status) return status;
+  bool of_schedule = options->limit_bytes == TD_LIMIT_OF_SCHEDULE;
+  uint64_t limit = of_schedule ? ((const replayer *)role)->plan.limit_bytes : options->limit_bytes;
+  return td_deck_create(out, role, options->device, limit, err);
 }
 
 const char *td_replayer_divergence(const td_deck *deck)

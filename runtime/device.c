@@ -29,6 +29,11 @@ const char *td_device_name(const td_device *device)
   return device->ops->name;
 }
 
+void *td_device_stream(td_device *device)
+{
+  return device->ops->stream(device);
+}
+
 const char *const *td_device_names(void)
 {
   return names;

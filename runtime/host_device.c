@@ -214,6 +214,12 @@ static td_status wait_event(td_device *device, td_event event, td_error *err)
   return TD_OK;
 }
 
+static void *stream(td_device *device)
+{
+  (void)device;
+  return NULL;
+}
+
 static uint64_t used_bytes(const td_device *device)
 {
   return ((const host_device *)device)->used;
@@ -235,6 +241,8 @@ const td_device_ops td_host_device_ops = {
     .copy = queue_copy,
     .passed = passed,
     .wait = wait_event,
+    .join = wait_event,
     .used_bytes = used_bytes,
     .capacity_bytes = capacity_bytes,
+    .stream = stream,
 };

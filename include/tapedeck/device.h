@@ -2,6 +2,8 @@
 #ifndef TAPEDECK_DEVICE_H
 #define TAPEDECK_DEVICE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <tapedeck/error.h>
@@ -26,6 +28,10 @@ TD_API td_status td_device_open(td_device **out, const char *name, const td_devi
 TD_API void td_device_close(td_device *device);
 
 TD_API const char *td_device_name(const td_device *device);
+
+/* Where the caller queues its computing so that copies and computing wait for each other: a cl_command_queue, a CUstream. NULL: the
+ * calling thread is the queue, and td_data is memory of the host. */
+TD_API void *td_device_stream(td_device *device);
 
 /* The names td_device_open knows, NULL last. */
 TD_API const char *const *td_device_names(void);

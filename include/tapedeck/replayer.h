@@ -17,12 +17,15 @@ typedef enum td_policy {
   TD_RERECORD,    /* the same; a session then records and plans anew */
 } td_policy;
 
+#define TD_LIMIT_OF_SCHEDULE UINT64_MAX
+
 typedef struct td_replayer_options {
   const char *path;  /* the tape; it is read here and not kept open */
   int64_t trace;     /* TD_NEWEST or its number */
   int64_t schedule;  /* TD_NEWEST or its number */
   td_device *device; /* required. Must outlive the deck */
   td_policy policy;
+  uint64_t limit_bytes; /* the most bytes on the device; 0: its capacity; TD_LIMIT_OF_SCHEDULE: what the schedule was made for */
   unsigned window;   /* TD_RESYNC: how far from its place the trace is looked for, in ops; 0: 64 */
 } td_replayer_options;
 

@@ -86,13 +86,13 @@ Test(residency, any_number_of_round_trips_gives_the_same_bytes)
   td_resident a = {.bytes = 70000};
   write_bytes(&a, 77);
   for (int i = 0; i < 50; i++) {
-    bool faulted;
+    td_needed needed;
     CHECK(td_residency_copy_d2h(residency, &a, &err));
     td_residency_release_device(residency, &a);
     cr_expect_null(a.device);
     cr_expect(td_residency_current_on_host(&a), "the host copy stays");
-    CHECK(td_residency_need(residency, &a, &faulted, &err));
-    cr_expect(faulted);
+    CHECK(td_residency_need(residency, &a, &needed, &err));
+    cr_expect(needed.away);
     expect_bytes(&a, 77);
   }
   td_residency_drop(residency, &a);
