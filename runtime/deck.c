@@ -43,6 +43,7 @@ td_status td_deck_create(td_deck **out, td_role *role, td_device *device, uint64
   deck->device = device;
   deck->free_slot = TD_MAP_NONE;
   deck->op_number = -1;
+  if (device && role->ops->attached) role->ops->attached(role, deck);
   *out = deck;
   return TD_OK;
 }
@@ -51,6 +52,9 @@ void td_deck_set_role(td_deck *deck, td_role *role)
 {
   deck->role->ops->destroy(deck->role);
   deck->role = role;
+  if (!deck->device) return;
+  td_residency_reserve_host(deck->residency, 0, NULL);
+  if (role->ops->attached) role->ops->attached(role, deck);
 }
 
 void td_deck_destroy(td_deck *deck)

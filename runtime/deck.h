@@ -28,6 +28,7 @@ typedef struct td_slot {
   uint64_t step;                /* the step that `sid` and `activation` speak of */
   uint64_t sid;                 /* by first appearance in the step */
   uint32_t next_free;           /* of a free slot */
+  uint32_t planned;             /* in a replay: which of the plan's storages it is; UINT32_MAX: none */
   bool owned;                   /* the deck moves the bytes: they are in its device memory, or adopted */
   bool activation;
   bool freeing;      /* freed while the open op uses it; goes when the op ends */
@@ -75,6 +76,7 @@ typedef struct td_role td_role;
 typedef struct td_role_ops {
   const char *name;
   bool replays;
+  void (*attached)(td_role *role, td_deck *deck); /* it is the deck's from here on, and the deck has a device; may be NULL */
   td_status (*step_begin)(td_role *role, td_deck *deck, td_error *err);
   td_status (*op_begin)(td_role *role, td_deck *deck, td_error *err); /* number and name are known */
   uint64_t (*output_bytes)(td_role *role, td_deck *deck); /* what the op is expected to adopt; may be NULL */

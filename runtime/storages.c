@@ -57,7 +57,7 @@ static td_slot *new_slot(td_deck *deck)
   deck->free_slot = slot->next_free;
   uint64_t used = ((slot->handle.id & ~TD_SLOT_FREE) >> 32) + 1;
   uint32_t number = (uint32_t)slot->handle.id - 1;
-  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE};
+  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE, .planned = UINT32_MAX};
   slot->touched = deck->touch_stamp;
   slot->born_step = deck->in_step ? deck->step : 0;
   slot->born_op = deck->op.open ? deck->op_stamp : 0;

@@ -188,6 +188,7 @@ typedef struct td_step_stats {
   uint64_t late_prefetches; /* storages that were on their way back when they were needed */
   uint64_t diverged_ops;    /* in a replay: ops that were not the recorded ones, or could not be followed */
   uint64_t step_ns;         /* from td_step_begin to td_step_end */
+  int64_t trace;            /* in a replay: the number of the trace that the step followed to its end; 0: none */
   bool replayed;            /* false: recorded */
 } td_step_stats;
 
