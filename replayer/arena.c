@@ -67,7 +67,7 @@ static size_t list_frees(const td_plan_arrays *plan, free_at *frees)
 {
   size_t n = 0;
   for (uint32_t i = 0; i < plan->n_actions; i++) {
-    const td_planned_storage *storage = &plan->storages[plan->actions[i].storage];
+    const td_storage_info *storage = &plan->storages[plan->actions[i].storage];
     if (plan->actions[i].kind == TD_COPY_D2H && storage->freed_before_op != TD_NEVER)
       frees[n++] = (free_at){.op = storage->freed_before_op, .storage = plan->actions[i].storage};
   }

@@ -27,21 +27,12 @@ void td_follower_reset(td_follower *f)
 
 /* ---- the guide ------------------------------------------------------------------------------------------------ */
 
-/* What the op bound to a leaf; outputs nearly always come in the recorded order, so output number `at` is tried first. */
-static td_slot *output_at(const td_open_op *op, uint64_t at, uint64_t leaf)
-{
-  if (at < op->n_outputs && op->outputs[at].leaf == leaf) return op->outputs[at].slot;
-  for (size_t i = 0; i < op->n_outputs; i++)
-    if (op->outputs[i].leaf == leaf) return op->outputs[i].slot;
-  return NULL;
-}
-
 static td_status check_output(const td_follower *f, const td_deck *deck, uint32_t number, td_error *why)
 {
   const td_planned_op *op = &f->plan.ops[f->current];
   const td_planned_output *output = &f->plan.outputs[number];
-  const td_planned_storage *storage = &f->plan.storages[output->storage];
-  const td_slot *slot = output_at(&deck->op, number - op->first_output, output->leaf);
+  const td_storage_info *storage = &f->plan.storages[output->storage];
+  const td_slot *slot = td_follower_output_at(&deck->op, number - op->first_output, output->leaf);
   if (slot && (!storage->activation || slot->resident.bytes == storage->bytes)) return TD_OK;
   unsigned long long at = (unsigned long long)deck->op_number, leaf = output->leaf, bytes = storage->bytes;
   const char *name = f->plan.names[op->name].bytes;
@@ -69,7 +60,7 @@ void td_follower_bind(td_follower *f, td_deck *deck)
   for (uint32_t i = op->first_output; i < op[1].first_output; i++) {
     const td_planned_output *output = &f->plan.outputs[i];
     if (f->storage[output->storage].id) continue;
-    td_slot *slot = output_at(&deck->op, i - op->first_output, output->leaf);
+    td_slot *slot = td_follower_output_at(&deck->op, i - op->first_output, output->leaf);
     slot->planned = output->storage;
     f->storage[output->storage] = slot->handle;
   }
@@ -110,7 +101,7 @@ static td_status act(td_deck *deck, td_slot *slot, uint8_t kind)
   }
 }
 
-td_status td_follower_act(td_follower *f, td_deck *deck, uint64_t op, td_phase phase, bool literal)
+td_status td_follower_act_due(td_follower *f, td_deck *deck, uint64_t op, td_phase phase, bool literal)
 {
   td_status status = TD_OK;
   for (uint32_t i = f->plan.ops[op].first_action; i < f->plan.ops[op + 1].first_action && !status; i++) {

@@ -36,7 +36,29 @@ static inline bool td_follower_expects(const td_follower *f, const char *name, s
   return expected->length == length && memcmp(expected->bytes, name, length) == 0;
 }
 
-/* TD_E_DIVERGED: leaves, bindings or sizes of the current op are not the recorded ones; `why` says which. */
+/* What the op bound to a leaf; outputs nearly always come in the recorded order, so output number `at` is tried first. */
+static inline td_slot *td_follower_output_at(const td_open_op *op, uint64_t at, uint64_t leaf)
+{
+  if (at < op->n_outputs && op->outputs[at].leaf == leaf) return op->outputs[at].slot;
+  for (size_t i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].leaf == leaf) return op->outputs[i].slot;
+  return NULL;
+}
+
+/* Are leaves, bindings and sizes of the current op the recorded ones? */
+static inline bool td_follower_agrees(const td_follower *f, const td_open_op *found)
+{
+  const td_planned_op *op = &f->plan.ops[f->current];
+  if (found->leaves != op->leaves) return false;
+  for (uint32_t i = op->first_output; i < op[1].first_output; i++) {
+    const td_storage_info *storage = &f->plan.storages[f->plan.outputs[i].storage];
+    const td_slot *slot = td_follower_output_at(found, i - op->first_output, f->plan.outputs[i].leaf);
+    if (!slot || (storage->activation && slot->resident.bytes != storage->bytes)) return false;
+  }
+  return true;
+}
+
+/* The same at leisure. TD_E_DIVERGED: leaves, bindings or sizes of the current op are not the recorded ones; `why` says which. */
 td_status td_follower_check(const td_follower *follower, const td_deck *deck, td_error *why);
 
 /* The current op is over: its outputs are the trace's storages. One that is bound already stays what it is. */
@@ -44,7 +66,12 @@ void td_follower_bind(td_follower *follower, td_deck *deck);
 
 /* Carries out what is due at an op. `literal`: even what would lose bytes. A storage that was freed since, or is the caller's, is passed
  * over. */
-td_status td_follower_act(td_follower *follower, td_deck *deck, uint64_t op, td_phase phase, bool literal);
+td_status td_follower_act_due(td_follower *follower, td_deck *deck, uint64_t op, td_phase phase, bool literal);
+static inline td_status td_follower_act(td_follower *f, td_deck *deck, uint64_t op, td_phase phase, bool literal)
+{
+  bool due = f->plan.ops[op].first_action < f->plan.ops[op + 1].first_action;
+  return due ? td_follower_act_due(f, deck, op, phase, literal) : TD_OK;
+}
 
 /* Bytes that the current op is to make. */
 uint64_t td_follower_output_bytes(const td_follower *follower);

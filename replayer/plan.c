@@ -52,16 +52,20 @@ static td_status take_block(td_plan_arrays *plan, const td_reader *reader, const
   size_t n = columns[TD_COL_OP_NAME].count, n_outputs = columns[TD_COL_OUTPUT_SID].count;
   if (n > reader->row.ops - plan->n_ops || n_outputs > reader->row.outputs - plan->n_outputs) return bad_block(reader, err);
   uint32_t first = plan->n_outputs;
+  uint64_t large = 0;
+  const uint64_t *leaves = columns[TD_COL_OP_LEAVES].at, *name = columns[TD_COL_OP_NAME].at, *bound = columns[TD_COL_OP_OUTPUTS].at;
   td_planned_op *op = plan->ops + plan->n_ops;
-  for (size_t i = 0; i < n; i++, op++) {
-    *op = (td_planned_op){
-        .leaves = columns[TD_COL_OP_LEAVES].at[i], .name = (uint32_t)columns[TD_COL_OP_NAME].at[i], .first_output = first};
-    first += (uint32_t)columns[TD_COL_OP_OUTPUTS].at[i]; /* checked: they add up to the number of outputs */
+  for (size_t i = 0; i < n; i++) {
+    op[i] = (td_planned_op){.leaves = (uint32_t)leaves[i], .name = (uint32_t)name[i], .first_output = first};
+    first += (uint32_t)bound[i]; /* checked: they add up to the number of outputs */
+    large |= leaves[i];
   }
+  if (large > UINT32_MAX) return td_fail(err, TD_E_INPUT, "%s: an op has too many leaves to replay", reader->db->path);
+  const uint64_t *leaf = columns[TD_COL_OUTPUT_LEAF].at;
   td_planned_output *output = plan->outputs + plan->n_outputs;
   for (size_t i = 0; i < n_outputs; i++, output++) {
-    *output = (td_planned_output){.leaf = columns[TD_COL_OUTPUT_LEAF].at[i],
-                                  .storage = td_storage_index(table, columns[TD_COL_OUTPUT_SID].at[i])};
+    *output = (td_planned_output){.leaf = (uint32_t)leaf[i], .storage = td_storage_index(table, columns[TD_COL_OUTPUT_SID].at[i])};
+    if (leaf[i] > UINT32_MAX) return td_fail(err, TD_E_INPUT, "%s: an op has too many leaves to replay", reader->db->path);
     if (output->storage == TD_MAP_NONE)
       return td_fail(err, TD_E_DAMAGED, "%s is damaged: an output is in SID %llu, which no storage has", reader->db->path,
                      (unsigned long long)columns[TD_COL_OUTPUT_SID].at[i]);
@@ -98,19 +102,6 @@ static td_status read_names(td_plan_arrays *plan, td_reader *reader, td_error *e
   plan->hashes = malloc(((size_t)plan->n_names + 1) * sizeof *plan->hashes);
   if (!plan->hashes) return td_fail_nomem(err);
   for (uint32_t i = 0; i < plan->n_names; i++) plan->hashes[i] = td_name_hash(plan->names[i].bytes, plan->names[i].length);
-  return TD_OK;
-}
-
-static td_status take_storages(td_plan_arrays *plan, const td_storage_table *table, td_error *err)
-{
-  plan->storages = malloc((table->count + 1) * sizeof *plan->storages);
-  if (!plan->storages) return td_fail_nomem(err);
-  plan->n_storages = (uint32_t)table->count;
-  for (uint32_t i = 0; i < plan->n_storages; i++) {
-    const td_storage_info *from = &table->at[i];
-    plan->storages[i] = (td_planned_storage){
-        .sid = from->sid, .bytes = from->bytes, .freed_before_op = from->freed_before_op, .activation = from->activation};
-  }
   return TD_OK;
 }
 
@@ -151,10 +142,9 @@ static td_status compile(td_plan_arrays *plan, const td_schedule *schedule, cons
   }
   plan->n_actions = (uint32_t)schedule->n_actions;
   for (; op <= plan->n_ops + 1; op++) plan->ops[op].first_action = plan->n_actions;
-  plan->trace = 0;
   plan->schedule = schedule->id;
   plan->limit_bytes = schedule->memory_limit_bytes;
-  return td_arena_bytes(plan, &plan->host_bytes, err);
+  return TD_OK;
 }
 
 /* ---- both ----------------------------------------------------------------------------------------------------- */
@@ -169,10 +159,15 @@ static td_status read_all(td_plan_arrays *plan, td_reader *reader, int64_t sched
   if (!status) status = td_reader_storages(reader, &table, err);
   if (!status) status = read_names(plan, reader, err);
   if (!status) status = read_ops(plan, reader, &table, err);
-  if (!status) status = take_storages(plan, &table, err);
   if (!status) status = td_schedule_get(reader->db, reader->row.id, schedule, &loaded, err);
   if (!status) status = compile(plan, loaded, &table, err);
-  if (!status) plan->trace = reader->row.id;
+  if (!status) {
+    plan->trace = reader->row.id;
+    plan->n_storages = (uint32_t)table.count;
+    plan->storages = table.at;
+    table.at = NULL;
+  }
+  if (!status) status = td_arena_bytes(plan, &plan->host_bytes, err);
   td_schedule_destroy(loaded);
   td_storage_table_finish(&table);
   return status;

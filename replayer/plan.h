@@ -7,21 +7,15 @@
 /* What is checked of an op, and what is due at it. Its outputs are outputs[op.first_output] up to those of the next op, its actions
  * likewise, the ones before the op first; the array has one op more than there are, the end of the step, and one behind it. */
 typedef struct td_planned_op {
-  uint64_t leaves;
+  uint32_t leaves;
   uint32_t name; /* index into names */
   uint32_t first_output, first_action;
 } td_planned_op;
 
 typedef struct td_planned_output {
-  uint64_t leaf;
+  uint32_t leaf;
   uint32_t storage; /* index into storages */
 } td_planned_output;
-
-typedef struct td_planned_storage {
-  uint64_t sid, bytes;
-  uint64_t freed_before_op; /* TD_NEVER: not seen */
-  bool activation;
-} td_planned_storage;
 
 typedef struct td_planned_action {
   uint32_t storage; /* index into storages */
@@ -35,7 +29,7 @@ typedef struct td_plan_arrays {
   uint32_t n_names, n_storages, n_outputs, n_actions;
   td_planned_op *ops;
   td_planned_output *outputs;
-  td_planned_storage *storages;
+  td_storage_info *storages;
   td_planned_action *actions;
   td_name *names; /* one allocation */
   uint64_t *hashes; /* of each name */

@@ -193,17 +193,21 @@ static uint64_t output_bytes(td_role *role, td_deck *deck)
   return r->lost ? 0 : td_follower_output_bytes(r->lead);
 }
 
+/* The op is of none that was followed. */
+static td_status op_of_none(replayer *r, td_deck *deck, td_error *err)
+{
+  td_error why;
+  td_follower_check(r->lead, deck, &why);
+  return diverge(r, deck, &why, false, err);
+}
+
 static td_status op_check(td_role *role, td_deck *deck, td_error *err)
 {
   replayer *r = (replayer *)role;
-  td_error why, of_lead = {0};
-  if (r->lost) return TD_OK;
-  for (size_t i = 0; i < r->n_followers; i++) {
-    td_follower *f = &r->followers[i];
-    f->agrees = f->follows && td_follower_check(f, deck, &why) == TD_OK;
-    if (f == r->lead && !f->agrees) of_lead = why;
-  }
-  return keep_those_that_agree(r) ? TD_OK : diverge(r, deck, &of_lead, false, err);
+  if (r->lost || (r->n_following == 1 && td_follower_agrees(r->lead, &deck->op))) return TD_OK;
+  for (size_t i = 0; i < r->n_followers; i++)
+    r->followers[i].agrees = r->followers[i].follows && td_follower_agrees(&r->followers[i], &deck->op);
+  return keep_those_that_agree(r) ? TD_OK : op_of_none(r, deck, err);
 }
 
 static td_status op_end(td_role *role, td_deck *deck, td_error *err)

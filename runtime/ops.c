@@ -15,7 +15,7 @@ td_status td_deck_op_open(td_deck *deck, const char *name, size_t length, const 
 {
   td_open_op *op = &deck->op;
   op->name.length = 0;
-  if (!td_buffer_append(&op->name, name, length) || !td_buffer_text(&op->name, suffix))
+  if (!td_buffer_append(&op->name, name, length) || (opaque && !td_buffer_text(&op->name, suffix)))
     return td_fail_nomem(&deck->error);
   op->n_accesses = op->n_outputs = 0;
   op->leaves = op->dur_ns = op->started_ns = 0;
