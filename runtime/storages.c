@@ -152,6 +152,13 @@ static uint64_t lacking(const td_deck *deck, uint64_t more)
   return staying > deck->limit_bytes - more ? staying - (deck->limit_bytes - more) : 0;
 }
 
+/* Code inside a region may hold on to the caller's memory, whichever of its ops named it. */
+static bool in_use_now(const td_deck *deck, const td_slot *slot)
+{
+  if (slot->touched == deck->touch_stamp) return true;
+  return deck->open_regions && slot->resident.key && (in_open_op(deck, slot) || slot->born_op == deck->op_stamp);
+}
+
 td_status td_deck_make_room(td_deck *deck, uint64_t bytes)
 {
   td_victim *victim = NULL, **in_use = NULL; /* set aside while looking, since the op uses them */
@@ -159,7 +166,7 @@ td_status td_deck_make_room(td_deck *deck, uint64_t bytes)
   uint64_t in_use_bytes = 0;
   td_status status = TD_OK;
   while (!status && bytes <= deck->limit_bytes && lacking(deck, bytes) && (victim = td_victims_pop(&deck->victims))) {
-    if (slot_of(victim)->touched != deck->touch_stamp) {
+    if (!in_use_now(deck, slot_of(victim))) {
       status = evict(deck, slot_of(victim));
       continue;
     }

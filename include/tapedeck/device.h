@@ -29,6 +29,17 @@ TD_API void td_device_close(td_device *device);
 
 TD_API const char *td_device_name(const td_device *device);
 
+/* The link between the device and the host. */
+typedef struct td_link_speed {
+  double d2h_bytes_per_s, h2d_bytes_per_s;
+  uint64_t d2h_latency_ns, h2d_latency_ns; /* what a copy takes whatever its size */
+} td_link_speed;
+
+/* Measures both directions one after the other, with warm copies of a small and a large size, the median of seven. Takes some hundred
+ * megabytes of copies; not while others are under way. TD_E_NOMEM: the device has not even 64 KiB left. TD_E_STATE: the memory is the
+ * caller's. */
+TD_API td_status td_device_measure(td_device *device, td_link_speed *out, td_error *err);
+
 /* Where the caller queues its computing so that copies and computing wait for each other: a cl_command_queue, a CUstream. NULL: the
  * calling thread is the queue, and td_data is memory of the host. */
 TD_API void *td_device_stream(td_device *device);
