@@ -136,7 +136,8 @@ typedef struct td_memory {
   void *(*pointer)(void *context, uint64_t key);
   /* A copy reads or writes the bytes from here on: the caller keeps the storage alive until `drop`, which comes once for each hold. */
   void (*hold)(void *context, uint64_t key);
-  void (*drop)(void *context, uint64_t key);
+  /* False: nobody else held the storage, and it is gone with this; the caller tells td_storage_freed after this call on the deck. */
+  bool (*drop)(void *context, uint64_t key);
 } td_memory;
 
 /* Outside a step, and once: `memory` is copied; its context must outlive the deck. TD_E_STATE: the deck has no device. */
