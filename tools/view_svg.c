@@ -1,0 +1,147 @@
+/* view --svg: the chart as a picture that stands alone, in light and dark. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tapedeck/size.h>
+
+#include "view.h"
+
+enum { WIDTH = 960, LEFT = 84, RIGHT = 944, TOP = 64, PLOT = 240, LANE = 14, SIDE = 440, COLUMN = 2 };
+
+#define COLUMNS ((RIGHT - LEFT) / COLUMN)
+
+static const char style[] =
+    "<style>\n"
+    "svg { font: 12px system-ui, sans-serif; }\n"
+    ".back { fill: #ffffff; } text { fill: #59636e; } .title { fill: #1b1f24; font-size: 15px; font-weight: 600; }\n"
+    ".grid { stroke: #d9dee3; } .plain { fill: #8a949e2e; stroke: #6f7984; } .planned { fill: #0072b255; stroke: #0072b2; }\n"
+    ".budget { stroke: #d55e00; stroke-dasharray: 8 5; stroke-width: 2; } .stall { fill: #d55e00; } .copy { fill: #0072b2; }\n"
+    ".bed { fill: #59636e1c; }\n"
+    "@media (prefers-color-scheme: dark) {\n"
+    ".back { fill: #15181c; } text { fill: #a3adb8; } .title { fill: #e6e9ed; } .grid { stroke: #333a42; }\n"
+    ".plain { fill: #8a949e38; stroke: #98a2ad; } .planned { fill: #56b4e955; stroke: #56b4e9; } .budget { stroke: #ff7a2e; }\n"
+    ".stall { fill: #ff7a2e; } .copy { fill: #56b4e9; } .bed { fill: #a3adb81c; }\n"
+    "}\n"
+    "</style>\n";
+
+/* Characters that XML cannot hold are shown as the one for what is missing. */
+static void put_xml(FILE *to, const char *bytes, size_t length)
+{
+  for (size_t i = 0; i < length;) {
+    uint32_t c;
+    i += next_character(bytes + i, length - i, &c);
+    if (c == '&') fputs("&amp;", to);
+    else if (c == '<') fputs("&lt;", to);
+    else if (c == '>') fputs("&gt;", to);
+    else if (c == '"') fputs("&quot;", to);
+    else fprintf(to, c >= 0x20 && c < 0x7f ? "%c" : "&#%" PRIu32 ";", c < 0x20 || c == 0x7f || c == 0xfffe || c == 0xffff ? 0xfffd : c);
+  }
+}
+
+static double y_of(uint64_t bytes, uint64_t peak)
+{
+  return TOP + PLOT - (double)bytes / (double)peak * PLOT;
+}
+
+/* A curve of steps, closed along the axis; equal columns are one line. */
+static void put_curve(FILE *to, const view_columns *columns, bool planned)
+{
+  fprintf(to, "<path class=\"%s\" d=\"M%d %d", planned ? "planned" : "plain", LEFT, TOP + PLOT);
+  uint64_t before = 0;
+  for (uint32_t i = 0; i < columns->n; i++) {
+    uint64_t bytes = planned ? columns->of[i].planned : columns->of[i].plain;
+    if (bytes == before) continue;
+    fprintf(to, "H%" PRIu32 "V%.1f", LEFT + i * COLUMN, y_of(bytes, columns->peak));
+    before = bytes;
+  }
+  fprintf(to, "H%dV%dZ\"/>\n", RIGHT, TOP + PLOT);
+}
+
+/* Boxes where something is busy, as opaque as it is busy. */
+static void put_lane(FILE *to, const view_columns *columns, const char *name, const char *class, size_t member, int y)
+{
+  fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + LANE - 3, name);
+  fprintf(to, "<rect class=\"bed\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, y, RIGHT - LEFT, LANE);
+  for (uint32_t i = 0, end; i < columns->n; i = end) {
+    double busy[2];
+    for (end = i; end < columns->n; end++) {
+      memcpy(&busy[end > i], (const char *)&columns->of[end] + member, sizeof *busy);
+      if (end > i && (int)(busy[1] * 10 + 0.9) != (int)(busy[0] * 10 + 0.9)) break;
+    }
+    if (busy[0] <= 0) continue;
+    fprintf(to, "<rect class=\"%s\" x=\"%" PRIu32 "\" y=\"%d\" width=\"%" PRIu32 "\" height=\"%d\" opacity=\"%.1f\"/>\n", class,
+            LEFT + i * COLUMN, y, (end - i) * COLUMN, LANE, 0.2 + 0.08 * (int)(busy[0] * 10 + 0.9));
+  }
+}
+
+static void put_axes(FILE *to, const view_columns *columns)
+{
+  char text[40];
+  for (int i = 0; i <= 4; i++) {
+    int y = TOP + PLOT - i * PLOT / 4;
+    td_format_size((uint64_t)((double)columns->peak / 4 * i), text, sizeof text);
+    fprintf(to, "<path class=\"grid\" d=\"M%d %d.5H%d\"/><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT, y, RIGHT,
+            LEFT - 8, y + 4, text);
+  }
+  for (int i = 0; i <= 4; i++) {
+    uint64_t at = (uint64_t)((double)columns->length / 4 * i);
+    if (columns->by_op) with_commas(at, text);
+    else as_time(at, text);
+    fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">%s%s</text>\n", LEFT + (RIGHT - LEFT) * i / 4, TOP + PLOT + 18,
+            i == 4 ? "end" : i ? "middle" : "start", columns->by_op ? "op " : "", text);
+  }
+}
+
+static void put_legend(FILE *to, const view_side *side, int y)
+{
+  static const struct {
+    const char *class, *text;
+    int x;
+  } items[] = {{"plain", "without a schedule", 0}, {"planned", "with the schedule", 150}, {"budget", "budget", 290}, {"stall", "stall", 370}};
+  for (size_t i = 0; i < (side->planned ? 4 : 1); i++) {
+    int x = LEFT + items[i].x;
+    if (i == 2) fprintf(to, "<path class=\"budget\" d=\"M%d %dh22\"/>", x, y - 4);
+    else fprintf(to, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"14\" height=\"10\"/>", items[i].class, x, y - 9);
+    fprintf(to, "<text x=\"%d\" y=\"%d\">%s</text>\n", x + (i == 2 ? 28 : 20), y, items[i].text);
+  }
+}
+
+static bool put_side(FILE *to, const view_side *side)
+{
+  view_columns columns;
+  if (!view_columns_init(&columns, side, COLUMNS)) return false;
+  fprintf(to, "<text class=\"title\" x=\"16\" y=\"26\">");
+  put_xml(to, side->path, strlen(side->path));
+  fputs("</text>\n<text x=\"16\" y=\"46\">", to);
+  view_summary(to, side);
+  fputs("</text>\n", to);
+  put_axes(to, &columns);
+  put_curve(to, &columns, false);
+  if (side->planned) {
+    put_curve(to, &columns, true);
+    uint64_t budget = side->schedule->memory_limit_bytes;
+    if (budget <= columns.peak) fprintf(to, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(budget, columns.peak), RIGHT);
+    put_lane(to, &columns, "stall", "stall", offsetof(view_column, stall), TOP + PLOT + 32);
+    put_lane(to, &columns, "copies out", "copy", offsetof(view_column, out), TOP + PLOT + 32 + LANE + 5);
+    put_lane(to, &columns, "copies in", "copy", offsetof(view_column, in), TOP + PLOT + 32 + 2 * (LANE + 5));
+  }
+  put_legend(to, side, SIDE - 24);
+  free(columns.of);
+  return true;
+}
+
+bool view_svg(FILE *to, const view_side *sides, size_t n)
+{
+  fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n%s", WIDTH,
+          SIDE * (int)n, WIDTH, SIDE * (int)n, style);
+  fprintf(to, "<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", WIDTH, SIDE * (int)n);
+  bool done = true;
+  for (size_t i = 0; i < n && done; i++) {
+    fprintf(to, "<g transform=\"translate(0 %d)\">\n", SIDE * (int)i);
+    done = put_side(to, &sides[i]);
+    fputs("</g>\n", to);
+  }
+  fputs("</svg>\n", to);
+  return done;
+}
