@@ -14,7 +14,7 @@ function readPalette() {
   const [edge, back] = [mix(palette.names, .25), palette.back];
   palette.pixels = palette.names.map(pixel);
   palette.edges = edge.map(pixel);
-  palette.onName = palette.names.map(colour => luminance(colour) > .35 ? "#000000" : "#ffffff");
+  palette.onName = palette.names.map(colour => luminance(colour) > .18 ? "#000000" : "#ffffff");
   palette.dark = luminance(back) < .5;
 }
 
