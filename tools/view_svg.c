@@ -7,7 +7,7 @@
 
 #include "view.h"
 
-enum { WIDTH = 960, LEFT = 84, RIGHT = 944, TOP = 64, PLOT = 240, LANE = 14, SIDE = 440, COLUMN = 2 };
+enum { WIDTH = 960, LEFT = 84, RIGHT = 944, TOP = 64, PLOT = 240, LANE = 14, LANES = 3 * (LANE + 5), COLUMN = 2 };
 
 #define COLUMNS ((RIGHT - LEFT) / COLUMN)
 
@@ -39,6 +39,11 @@ static void put_xml(FILE *to, const char *bytes, size_t length)
   }
 }
 
+static int height_of(const view_side *side)
+{
+  return TOP + PLOT + 76 + (side->planned ? LANES : 0);
+}
+
 static double y_of(uint64_t bytes, uint64_t peak)
 {
   return TOP + PLOT - (double)bytes / (double)peak * PLOT;
@@ -64,7 +69,7 @@ static void put_lane(FILE *to, const view_columns *columns, const char *name, co
   fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + LANE - 3, name);
   fprintf(to, "<rect class=\"bed\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, y, RIGHT - LEFT, LANE);
   for (uint32_t i = 0, end; i < columns->n; i = end) {
-    double busy[2];
+    double busy[2] = {0};
     for (end = i; end < columns->n; end++) {
       memcpy(&busy[end > i], (const char *)&columns->of[end] + member, sizeof *busy);
       if (end > i && (int)(busy[1] * 10 + 0.9) != (int)(busy[0] * 10 + 0.9)) break;
@@ -75,21 +80,31 @@ static void put_lane(FILE *to, const view_columns *columns, const char *name, co
   }
 }
 
+/* The step of an axis: a power of two, or 1, 2 or 5 times a power of ten, so that at most `most` fit into `length`. */
+static uint64_t step_of(uint64_t length, uint64_t most, bool binary)
+{
+  uint64_t step = 1;
+  for (int i = 0; length / step > most; i++) step = binary ? step * 2 : i % 3 == 1 ? step / 2 * 5 : step * 2;
+  return step;
+}
+
 static void put_axes(FILE *to, const view_columns *columns)
 {
   char text[40];
-  for (int i = 0; i <= 4; i++) {
-    int y = TOP + PLOT - i * PLOT / 4;
-    td_format_size((uint64_t)((double)columns->peak / 4 * i), text, sizeof text);
-    fprintf(to, "<path class=\"grid\" d=\"M%d %d.5H%d\"/><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT, y, RIGHT,
+  uint64_t step = step_of(columns->peak, 5, true);
+  for (uint64_t bytes = 0; bytes <= columns->peak; bytes += step) {
+    double y = y_of(bytes, columns->peak);
+    td_format_size(bytes, text, sizeof text);
+    fprintf(to, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT, y, RIGHT,
             LEFT - 8, y + 4, text);
   }
-  for (int i = 0; i <= 4; i++) {
-    uint64_t at = (uint64_t)((double)columns->length / 4 * i);
-    if (columns->by_op) with_commas(at, text);
-    else as_time(at, text);
-    fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">%s%s</text>\n", LEFT + (RIGHT - LEFT) * i / 4, TOP + PLOT + 18,
-            i == 4 ? "end" : i ? "middle" : "start", columns->by_op ? "op " : "", text);
+  step = step_of(columns->length, 8, false);
+  for (uint64_t i = 0; i <= columns->length / step; i++) {
+    double x = LEFT + (double)(i * step) / (double)columns->length * (RIGHT - LEFT);
+    if (columns->by_op) with_commas(i * step, text);
+    else if (i) as_time(i * step, text);
+    fprintf(to, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s%s</text>\n", x, TOP + PLOT + 18, x > RIGHT - 20 ? "end" : "middle",
+            columns->by_op && !i ? "op " : "", i || columns->by_op ? text : "0");
   }
 }
 
@@ -123,24 +138,27 @@ static bool put_side(FILE *to, const view_side *side)
     uint64_t budget = side->schedule->memory_limit_bytes;
     if (budget <= columns.peak) fprintf(to, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(budget, columns.peak), RIGHT);
     put_lane(to, &columns, "stall", "stall", offsetof(view_column, stall), TOP + PLOT + 32);
-    put_lane(to, &columns, "copies out", "copy", offsetof(view_column, out), TOP + PLOT + 32 + LANE + 5);
-    put_lane(to, &columns, "copies in", "copy", offsetof(view_column, in), TOP + PLOT + 32 + 2 * (LANE + 5));
+    put_lane(to, &columns, "D2H", "copy", offsetof(view_column, out), TOP + PLOT + 32 + LANE + 5);
+    put_lane(to, &columns, "H2D", "copy", offsetof(view_column, in), TOP + PLOT + 32 + 2 * (LANE + 5));
   }
-  put_legend(to, side, SIDE - 24);
+  put_legend(to, side, height_of(side) - 24);
   free(columns.of);
   return true;
 }
 
 bool view_svg(FILE *to, const view_side *sides, size_t n)
 {
-  fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n%s", WIDTH,
-          SIDE * (int)n, WIDTH, SIDE * (int)n, style);
-  fprintf(to, "<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", WIDTH, SIDE * (int)n);
+  int height = 0, y = 0;
   bool done = true;
+  for (size_t i = 0; i < n; i++) height += height_of(&sides[i]);
+  fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n%s", WIDTH,
+          height, WIDTH, height, style);
+  fprintf(to, "<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
   for (size_t i = 0; i < n && done; i++) {
-    fprintf(to, "<g transform=\"translate(0 %d)\">\n", SIDE * (int)i);
+    fprintf(to, "<g transform=\"translate(0 %d)\">\n", y);
     done = put_side(to, &sides[i]);
     fputs("</g>\n", to);
+    y += height_of(&sides[i]);
   }
   fputs("</svg>\n", to);
   return done;

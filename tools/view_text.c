@@ -91,8 +91,8 @@ bool view_text(FILE *to, const view_side *side, uint32_t width)
   put_axis(to, &columns);
   if (side->planned && !columns.by_op) {
     put_lane(to, &columns, "stall", offsetof(view_column, stall));
-    put_lane(to, &columns, "copy out", offsetof(view_column, out));
-    put_lane(to, &columns, "copy in", offsetof(view_column, in));
+    put_lane(to, &columns, "D2H", offsetof(view_column, out));
+    put_lane(to, &columns, "H2D", offsetof(view_column, in));
   }
   if (side->planned) fprintf(to, "\n%*s█ with the schedule   ░ without it   ╌ budget\n", GUTTER, "");
   free(columns.of);

@@ -71,7 +71,7 @@ function subtitle(tape) {
 function fillPanel(panel) {
   const { tape, element } = panel, find = name => element.querySelector(name);
   if (tapes.length > 1) find("h2").textContent = visible(tape.title);
-  else find("h2").remove();
+  else find("h2").hidden = true;
   find(".subtitle").textContent = subtitle(tape);
   for (const [name, value] of facts(tape)) {
     const group = make("div");
@@ -348,11 +348,13 @@ function nextMatch(by) {
 
 /* ---- pointer and keys ---- */
 
+const TIP_LINE = 200; /* characters */
+
 function showTip(panel, event) {
   const tip = byId("tip");
   tip.hidden = !panel.hovered;
   if (!panel.hovered) return;
-  tip.textContent = describe(panel, panel.hovered).join("\n");
+  tip.textContent = describe(panel, panel.hovered).map(line => line.length > TIP_LINE ? line.slice(0, TIP_LINE) + "…" : line).join("\n");
   const { clientX: x, clientY: y } = event, width = tip.offsetWidth, height = tip.offsetHeight;
   tip.style.left = Math.max(4, x + 16 + width > innerWidth ? x - width - 12 : x + 16) + "px";
   tip.style.top = Math.max(4, y + 16 + height > innerHeight ? y - height - 12 : y + 16) + "px";
@@ -432,7 +434,10 @@ for (const [id, action] of [["zoom_in", KEYS["+"]], ["zoom_out", KEYS["-"]], ["f
 function repaint(print) {
   document.documentElement.classList.toggle("print", print);
   readPalette();
-  for (const panel of panels) panel.draw();
+  for (const panel of panels) {
+    panel.hovered = null;
+    panel.draw();
+  }
 }
 addEventListener("beforeprint", () => repaint(true));
 addEventListener("afterprint", () => repaint(false));
@@ -454,6 +459,7 @@ byId("title").textContent = title;
 fillLegend(shareColours());
 readPalette();
 shareScale();
+view.lanes = planned ? LANES.length : 0;
 fillButtons();
 for (const panel of panels) {
   fillPanel(panel);

@@ -1,7 +1,7 @@
 "use strict";
 /* One tape's chart: memory as bands, and below it, on the same axis, compute, the copies each way, and the life of one storage. */
 
-const view = { from: 0, to: 1, byOp: false, withPlan: true }; /* what all panels show */
+const view = { from: 0, to: 1, byOp: false, withPlan: true, lanes: 0 }; /* what all panels show */
 const PAD = { top: 18, right: 10, axis: 24, lane: 18, compute: 26, gap: 5 };
 const FONT = "12px system-ui, sans-serif";
 const LANES = ["D2H", "H2D"];
@@ -22,8 +22,7 @@ class Panel {
   /* Where the parts are, in CSS pixels. */
   layout() {
     const width = this.base.clientWidth, height = this.base.clientHeight, left = width < 560 ? 62 : 84;
-    const lanes = this.tape.runs.length > 1 ? LANES.length : 0;
-    const below = PAD.axis + PAD.compute + 8 + (lanes + 1) * (PAD.lane + PAD.gap);
+    const { lanes } = view, below = PAD.axis + PAD.compute + 8 + (lanes + 1) * (PAD.lane + PAD.gap);
     const box = { width, left, right: width - PAD.right, top: PAD.top, bottom: height - below - PAD.gap, lanes: [] };
     box.compute = box.bottom + PAD.axis + 8;
     for (let i = 0; i < lanes; i++) box.lanes.push(box.compute + PAD.compute + PAD.gap + i * (PAD.lane + PAD.gap));
