@@ -26,10 +26,12 @@ bool view_text(FILE *to, const view_side *side, uint32_t width);
 
 /* ---- columns --------------------------------------------------------------------------------------------------- */
 
+enum { VIEW_STALL, VIEW_D2H, VIEW_H2D, VIEW_LANES };
+
 /* What happens in one column of a chart. */
 typedef struct view_column {
   uint64_t plain, planned; /* the most bytes on the device */
-  double stall, out, in;   /* which share of it the compute queue waits, and each copy engine is busy */
+  double busy[VIEW_LANES]; /* for which share of it the compute queue waits, and a copy engine copies */
 } view_column;
 
 /* A side in columns of equal length: of time or, where the trace has no durations, of ops. */
@@ -43,6 +45,8 @@ typedef struct view_columns {
 
 /* False: out of memory. The caller frees columns->of with free(). */
 bool view_columns_init(view_columns *columns, const view_side *side, uint32_t n);
+
+extern const char *const view_lane_names[VIEW_LANES];
 
 /* One line for a person: what the step is and what the schedule does with it. */
 void view_summary(FILE *to, const view_side *side);

@@ -6,18 +6,19 @@
 
 #include "view.h"
 
+const char *const view_lane_names[VIEW_LANES] = {"stall", "D2H", "H2D"};
+
 static double share(double part)
 {
   return part < 0 ? 0 : part > 1 ? 1 : part;
 }
 
 /* Adds to each column from `begin` to `end`, in columns, the share of it that lies between. */
-static void cover(view_columns *columns, double begin, double end, size_t member)
+static void cover(view_columns *columns, double begin, double end, int lane)
 {
   if (end > columns->n) end = columns->n;
   for (uint32_t i = begin < 0 ? 0 : (uint32_t)begin; i < columns->n && i < end; i++) {
-    double *to = (double *)((char *)&columns->of[i] + member);
-    double from = begin > i ? begin : i, until = end < i + 1.0 ? end : i + 1.0;
+    double *to = &columns->of[i].busy[lane], from = begin > i ? begin : i, until = end < i + 1.0 ? end : i + 1.0;
     *to = share(*to + until - from);
   }
 }
@@ -40,7 +41,7 @@ static void add_op(view_columns *columns, const view_side *side, const td_simula
     if (column->planned < planned) column->planned = planned;
   } while (++i < columns->n && i < end);
   double stall = columns->by_op ? 0 : (double)shown->timeline[op].stall_ns / (double)columns->length * columns->n;
-  cover(columns, begin - stall, begin, offsetof(view_column, stall));
+  cover(columns, begin - stall, begin, VIEW_STALL);
 }
 
 static void add_copies(view_columns *columns, const td_simulation *s)
@@ -49,7 +50,7 @@ static void add_copies(view_columns *columns, const td_simulation *s)
   for (size_t i = 0; i < s->n_transfers && !columns->by_op; i++) {
     const td_transfer *copy = &s->transfers[i];
     cover(columns, (double)copy->start_ns * scale, (double)copy->end_ns * scale,
-          copy->kind == TD_COPY_D2H ? offsetof(view_column, out) : offsetof(view_column, in));
+          copy->kind == TD_COPY_D2H ? VIEW_D2H : VIEW_H2D);
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "view.h"
 
-enum { WIDTH = 960, LEFT = 84, RIGHT = 944, TOP = 64, PLOT = 240, LANE = 14, LANES = 3 * (LANE + 5), COLUMN = 2 };
+enum { WIDTH = 960, LEFT = 84, RIGHT = 944, TOP = 64, PLOT = 240, LANE = 14, LANES = VIEW_LANES * (LANE + 5), COLUMN = 2 };
 
 #define COLUMNS ((RIGHT - LEFT) / COLUMN)
 
@@ -63,20 +63,24 @@ static void put_curve(FILE *to, const view_columns *columns, bool planned)
   fprintf(to, "H%dV%dZ\"/>\n", RIGHT, TOP + PLOT);
 }
 
-/* Boxes where something is busy, as opaque as it is busy. */
-static void put_lane(FILE *to, const view_columns *columns, const char *name, const char *class, size_t member, int y)
+/* What is above 0 shows. */
+static int tenths_of(const view_column *column, int lane)
 {
-  fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + LANE - 3, name);
+  double busy = column->busy[lane];
+  return busy > 0 && busy < 0.1 ? 1 : (int)(busy * 10 + 0.5);
+}
+
+/* Boxes where something is busy, as opaque as it is busy. */
+static void put_lane(FILE *to, const view_columns *columns, int lane, int y)
+{
+  fprintf(to, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + LANE - 3, view_lane_names[lane]);
   fprintf(to, "<rect class=\"bed\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", LEFT, y, RIGHT - LEFT, LANE);
   for (uint32_t i = 0, end; i < columns->n; i = end) {
-    double busy[2] = {0};
-    for (end = i; end < columns->n; end++) {
-      memcpy(&busy[end > i], (const char *)&columns->of[end] + member, sizeof *busy);
-      if (end > i && (int)(busy[1] * 10 + 0.9) != (int)(busy[0] * 10 + 0.9)) break;
-    }
-    if (busy[0] <= 0) continue;
-    fprintf(to, "<rect class=\"%s\" x=\"%" PRIu32 "\" y=\"%d\" width=\"%" PRIu32 "\" height=\"%d\" opacity=\"%.1f\"/>\n", class,
-            LEFT + i * COLUMN, y, (end - i) * COLUMN, LANE, 0.2 + 0.08 * (int)(busy[0] * 10 + 0.9));
+    int tenths = tenths_of(&columns->of[i], lane);
+    for (end = i + 1; end < columns->n && tenths_of(&columns->of[end], lane) == tenths;) end++;
+    if (!tenths) continue;
+    fprintf(to, "<rect class=\"%s\" x=\"%" PRIu32 "\" y=\"%d\" width=\"%" PRIu32 "\" height=\"%d\" opacity=\"%.2f\"/>\n",
+            lane == VIEW_STALL ? "stall" : "copy", LEFT + i * COLUMN, y, (end - i) * COLUMN, LANE, 0.2 + 0.08 * tenths);
   }
 }
 
@@ -137,9 +141,7 @@ static bool put_side(FILE *to, const view_side *side)
     put_curve(to, &columns, true);
     uint64_t budget = side->schedule->memory_limit_bytes;
     if (budget <= columns.peak) fprintf(to, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(budget, columns.peak), RIGHT);
-    put_lane(to, &columns, "stall", "stall", offsetof(view_column, stall), TOP + PLOT + 32);
-    put_lane(to, &columns, "D2H", "copy", offsetof(view_column, out), TOP + PLOT + 32 + LANE + 5);
-    put_lane(to, &columns, "H2D", "copy", offsetof(view_column, in), TOP + PLOT + 32 + 2 * (LANE + 5));
+    for (int lane = 0; lane < VIEW_LANES; lane++) put_lane(to, &columns, lane, TOP + PLOT + 32 + lane * (LANE + 5));
   }
   put_legend(to, side, height_of(side) - 24);
   free(columns.of);

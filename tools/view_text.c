@@ -66,15 +66,14 @@ static void put_axis(FILE *to, const view_columns *columns)
 }
 
 /* How busy something is in each column, as the height of a block. */
-static void put_lane(FILE *to, const view_columns *columns, const char *name, size_t member)
+static void put_lane(FILE *to, const view_columns *columns, int lane)
 {
-  fprintf(to, "%*s │", GUTTER - 2, name);
+  fprintf(to, "%*s │", GUTTER - 2, view_lane_names[lane]);
   uint32_t end = columns->n;
-  const char *const base = (const char *)columns->of;
-  while (end && *(const double *)(base + (end - 1) * sizeof(view_column) + member) <= 0) end--;
+  while (end && columns->of[end - 1].busy[lane] <= 0) end--;
   for (uint32_t i = 0; i < end; i++) {
-    double busy = *(const double *)(base + i * sizeof(view_column) + member);
-    fputs(eighths[busy <= 0 ? 0 : busy < 1.0 / 8 ? 1 : (int)(busy * 8 + 0.5) > 8 ? 8 : (int)(busy * 8)], to);
+    double busy = columns->of[i].busy[lane];
+    fputs(eighths[busy <= 0 ? 0 : busy < 1.0 / 8 ? 1 : (int)(busy * 8)], to);
   }
   fputc('\n', to);
 }
@@ -89,11 +88,7 @@ bool view_text(FILE *to, const view_side *side, uint32_t width)
   fputs("\n\n", to);
   put_rows(to, &columns, side);
   put_axis(to, &columns);
-  if (side->planned && !columns.by_op) {
-    put_lane(to, &columns, "stall", offsetof(view_column, stall));
-    put_lane(to, &columns, "D2H", offsetof(view_column, out));
-    put_lane(to, &columns, "H2D", offsetof(view_column, in));
-  }
+  for (int lane = 0; lane < VIEW_LANES && side->planned && !columns.by_op; lane++) put_lane(to, &columns, lane);
   if (side->planned) fprintf(to, "\n%*s█ with the schedule   ░ without it   ╌ budget\n", GUTTER, "");
   free(columns.of);
   return true;
