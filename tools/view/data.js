@@ -81,6 +81,7 @@ function readRun(raw, tape) {
   }
   run.stays = { storage: unpack(raw.stays.storage, Uint32Array), first: unpack(raw.stays.first, Uint32Array),
                 end: unpack(raw.stays.end, Uint32Array) };
+  run.sizes = Float64Array.from(run.stays.storage, storage => tape.bytes[storage]); /* by stay */
   run.staysOf = group(tape.bytes.length, run.stays.storage.length, i => run.stays.storage[i], i => i);
   run.lanes = raw.lanes.map(lane => {
     const start = unpack(lane.start, Float64Array), length = unpack(lane.length, Float64Array);

@@ -59,10 +59,11 @@ function sample(tape, run, other, axis, from, scale, width) {
   return { at, most, others };
 }
 
-/* Paints the stays of each column, the oldest at the bottom, into `image`. `scale` is pixels a byte. */
-function paintBands(image, at, stays, pixels, edges, bytes, scale) {
-  const { width, height } = image, to = new Uint32Array(image.data.buffer);
-  const { first, end, storage } = stays, n = first.length, live = new Uint32Array(n);
+/* Paints the stays of each column, the oldest at the bottom, into `image`. `scale` is pixels a byte. What is alive is kept side by
+ * side, with its end and size, since it is walked for every column. */
+function paintBands(image, at, stays, pixels, edges, sizes, scale) {
+  const { width, height } = image, to = new Uint32Array(image.data.buffer), { first, end } = stays, n = first.length;
+  const live = new Uint32Array(n), ends = new Uint32Array(n), heights = new Float64Array(n);
   let alive = 0, next = 0;
   for (let c = 0; c < width; c++) {
     const op = at[c];
@@ -71,19 +72,27 @@ function paintBands(image, at, stays, pixels, edges, bytes, scale) {
       for (let p = c; p < to.length; p += width) to[p] = to[p - 1];
       continue;
     }
-    for (; next < n && first[next] <= op; next++) if (end[next] > op && bytes[storage[next]]) live[alive++] = next;
-    let kept = 0, sum = 0, low = 0;
+    for (; next < n && first[next] <= op; next++) {
+      if (end[next] <= op || !sizes[next]) continue;
+      live[alive] = next;
+      ends[alive] = end[next];
+      heights[alive++] = sizes[next] * scale;
+    }
+    let kept = 0, sum = .5, low = 0, p = (height - 1) * width + c;
     for (let i = 0; i < alive; i++) {
+      if (ends[i] <= op) continue;
       const stay = live[i];
-      if (end[stay] <= op) continue;
-      live[kept++] = stay;
-      sum += bytes[storage[stay]];
-      const top = Math.min(height, Math.round(sum * scale));
-      if (top === low) continue;
-      const colour = pixels[stay], edge = top - low > 2 ? edges[stay] : colour;
-      let p = (height - 1 - low) * width + c;
-      for (let y = low; y < top - 1; y++, p -= width) to[p] = colour;
-      to[p] = edge;
+      if (kept < i) {
+        live[kept] = stay;
+        ends[kept] = ends[i];
+        heights[kept] = heights[i];
+      }
+      sum += heights[kept++];
+      if (sum < low + 1) continue;
+      const top = Math.min(height, sum | 0), colour = pixels[stay], edge = top - low > 2 ? edges[stay] : colour;
+      for (; low < top - 1; low++, p -= width) to[p] = colour;
+      if (low < top) to[p] = edge;
+      if (low < top) p -= width;
       low = top;
     }
     alive = kept;
@@ -95,7 +104,7 @@ function stayAt(stays, sizes, op, bytes) {
   let sum = 0;
   for (let i = 0; i < stays.first.length && stays.first[i] <= op; i++) {
     if (stays.end[i] <= op) continue;
-    sum += sizes[stays.storage[i]];
+    sum += sizes[i];
     if (bytes < sum) return i;
   }
   return -1;

@@ -95,9 +95,9 @@ class Panel {
     const width = box.columns, height = Math.round(box.bottom - box.top), { stays } = this.run;
     const image = new ImageData(width, height);
     this.tint();
-    paintBands(image, this.columns.at, stays, this.pixels, this.edges, this.tape.bytes, height / this.most);
+    paintBands(image, this.columns.at, stays, this.pixels, this.edges, this.run.sizes, height / this.most);
     this.canvas ||= document.createElement("canvas");
-    Object.assign(this.canvas, { width, height });
+    if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
     this.canvas.getContext("2d").putImageData(image, 0, 0);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(this.canvas, box.left, box.bottom - height);
@@ -336,9 +336,9 @@ class Panel {
   }
 
   pickBand(column, py) {
-    const { box, run, tape } = this, op = this.columns.at[column];
+    const { box, run } = this, op = this.columns.at[column];
     if (op < 0) return null;
-    const stay = stayAt(run.stays, tape.bytes, op, (box.bottom - py) * this.most / (box.bottom - box.top));
+    const stay = stayAt(run.stays, run.sizes, op, (box.bottom - py) * this.most / (box.bottom - box.top));
     return stay < 0 ? { kind: "op", op, storage: -1 } : { kind: "storage", op, storage: run.stays.storage[stay] };
   }
 
