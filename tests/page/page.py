@@ -126,11 +126,40 @@ class Page(unittest.TestCase):
         self.assertIn("linear  SID 12".replace("  ", " "), tip.replace("  ", " "))
         self.assertIn("976.6 KiB", tip)
         self.assertIn("made by op 2, used by 3 ops, last by op 6", tip)
+        self.assertIn("longest gap: ops 3 to 6, 110 µs", tip)
         b.hover(*self.spot(5, "compute"))
         self.assertIn("op 5", b.text("#tip"))
         self.assertIn("linear_backward", b.text("#tip"))
         b.hover(5, 5)
         self.assertEqual(b.evaluate("byId('tip').hidden"), True)
+
+    def test_what_is_drawn(self):
+        """The colours of the picture, where they must be."""
+        for scheme in ("light", "dark"):
+            b = self.view(self.step, scheme=scheme)
+            drawn = lambda op, part, share=0.5: b.evaluate(f"""(([x, y]) => {{
+              const r = panels[0].base.getBoundingClientRect();
+              return "#" + [...panels[0].base.getContext("2d").getImageData(x - r.x, y - r.y, 1, 1).data].slice(0, 3)
+                .map(c => c.toString(16).padStart(2, "0")).join(""); }})({json.dumps(self.spot(op, part, share=share))})""")
+            colours = b.evaluate("palette.names.concat(palette.stall)")
+            self.assertEqual(drawn(3, 500000), colours[0])  # linear
+            self.assertEqual(drawn(7, 200000), colours[1])  # linear_backward
+            self.assertEqual(drawn(4, "compute", share=0.8), colours[2])  # loss
+            self.assertEqual(drawn(1, "D2H"), colours[0])
+            self.assertEqual(drawn(8, "compute", share=-0.2), colours[-1])  # the stall before it
+            self.assertEqual(drawn(8, "H2D", share=-0.2), colours[0])
+            self.assertNotIn(drawn(3, 3000000), colours)
+            self.assertIn(colours[-1], {drawn(3, 2640002, share=i / 20) for i in range(20)})  # the budget, dashed
+
+    def test_faults_are_listed(self):
+        trace = json.loads((FIXTURES / "four_layers.json").read_text())
+        trace["schedules"] = [{"planner": "<b>by hand</b>", "memory_limit_bytes": 5000000, "d2h_bytes_per_s": 1e10, "h2d_bytes_per_s": 1e10,
+                               "actions": [[1, "post", "RELEASE_DEVICE", 10]]}]
+        b = self.view(self.tape("faulty", trace))
+        self.assertIn("fault at op 1, SID 10: released while it is needed", b.text(".faults"))
+        self.assertIn("fault at op 8, SID 10: used while it is away", b.text(".faults"))
+        self.assertIn("Schedule 1 by <b>by hand</b>", b.text(".subtitle"))
+        self.shot("faults")
 
     def test_pointing_at_a_copy_and_a_stall(self):
         b = self.view(self.step)

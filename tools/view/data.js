@@ -146,24 +146,38 @@ function best(n, most, score) {
 /* Storages below a thousandth of the peak are left out where what is large counts. */
 const smallestShown = run => Math.max(1, Math.floor(run.peak / 1000));
 
-/* The longest stretches in which an activation lies unused between two ops. */
+const gapAxis = (tape, run) => tape.compute ? run.byTime : run.byOp;
+
+/* Calls `each` with the ops around every stretch in which a storage lies unused for an op at least, and how long it is. */
+function eachGap(tape, run, storage, each) {
+  const uses = tape.uses.of(storage), { begin, finish } = gapAxis(tape, run);
+  for (let i = 1; i < uses.length; i++)
+    if (uses[i] - uses[i - 1] > 1) each(uses[i - 1], uses[i], begin[uses[i]] - finish[uses[i - 1]]);
+}
+
+function longestGap(tape, run, storage) {
+  let longest = null;
+  eachGap(tape, run, storage, (from, to, length) => {
+    if (!longest || length > longest.length) longest = { from, to, length };
+  });
+  return longest;
+}
+
+/* The longest gaps of all activations. */
 function longestGaps(tape, run, most) {
-  const axis = tape.compute ? run.byTime : run.byOp, gaps = { storage: [], from: [], to: [] };
+  const gaps = { storage: [], from: [], to: [], length: [] };
   for (let storage = 0; storage < tape.bytes.length; storage++) {
     if (!tape.isActivation(storage) || tape.bytes[storage] < smallestShown(run)) continue;
-    const uses = tape.uses.of(storage);
-    for (let i = 1; i < uses.length; i++) {
-      if (uses[i] - uses[i - 1] < 2) continue;
+    eachGap(tape, run, storage, (from, to, length) => {
       gaps.storage.push(storage);
-      gaps.from.push(uses[i - 1]);
-      gaps.to.push(uses[i]);
-    }
+      gaps.from.push(from);
+      gaps.to.push(to);
+      gaps.length.push(length);
+    });
   }
-  const length = i => axis.begin[gaps.to[i]] - axis.finish[gaps.from[i]];
-  return best(gaps.storage.length, most, length).map(i => {
-    const [storage, from, to] = [gaps.storage[i], gaps.from[i], gaps.to[i]];
-    const stays = run.staysOf.of(storage);
-    const away = stays.some(s => run.stays.end[s] > from && run.stays.end[s] <= to && run.stays.end[s] <= tape.ops);
-    return { storage, from, to, length: length(i), away };
+  return best(gaps.storage.length, most, i => gaps.length[i]).map(i => {
+    const [storage, from, to, length] = [gaps.storage[i], gaps.from[i], gaps.to[i], gaps.length[i]];
+    const { end } = run.stays, away = run.staysOf.of(storage).some(s => end[s] > from && end[s] <= to && end[s] <= tape.ops);
+    return { storage, from, to, length, away };
   });
 }

@@ -167,6 +167,8 @@ function describe(panel, item) {
   }
   const uses = tape.uses.of(storage), life = lifeLines(panel, storage);
   lines.push(uses.length ? `made by op ${uses[0]}, used by ${count(new Set(uses).size, "op")}, last by op ${uses[uses.length - 1]}` : "never used");
+  const gap = longestGap(tape, run, storage);
+  if (gap) lines.push(`longest gap: ops ${gap.from} to ${gap.to}` + (tape.compute ? `, ${timeText(gap.length)}` : ""));
   lines.push(...life.slice(0, 4));
   if (life.length > 4) lines.push(`and ${count(life.length - 4, "more stay")}`);
   return lines;
@@ -211,11 +213,11 @@ function fillDetails(panel) {
     box.append(lists);
     return;
   }
-  const { storage } = item, uses = tape.uses.of(storage), kinds = tape.kinds.of(storage);
-  for (const line of lines.slice(0, 2)) box.append(make("p", line));
+  const { storage } = item, uses = tape.uses.of(storage), kinds = tape.kinds.of(storage), life = lifeLines(panel, storage);
+  for (const line of lines.filter(line => !life.includes(line))) box.append(make("p", line));
   if (tape.isRetained(storage)) box.append(make("p", "retained: still held when the step ends"));
   else if (tape.freed[storage]) box.append(make("p", `freed by the program before op ${tape.freed[storage] - 1}`));
-  list("on the device", lifeLines(panel, storage));
+  list("on the device", life);
   list("copies", copyLines(panel, storage));
   list("uses", Array.from(uses, (op, i) => link(`${kinds[i] ? "written" : "read"} by op ${op}, ${tape.opName(op)}`, { kind: "op", op, storage: -1 })));
   box.append(lists);
