@@ -30,4 +30,7 @@ show view step.tape --text --schedule 7
 show view step.tape gone.tape --text
 show view step.tape --svg -o /dev/full
 show view step.tape -o nowhere/page.html
+ln -s step.tape link
+show view step.tape planned.tape -o link
+"$T" verify step.tape
 ls

@@ -224,6 +224,18 @@ class Page(unittest.TestCase):
             b.key("+")
         self.assertGreaterEqual(span()[1] - span()[0], 19)
 
+    def test_the_height_fits_what_is_seen(self):
+        b = self.view(self.step)
+        whole = b.evaluate("panels[0].most")
+        self.assertGreater(whole, 4400004)
+        b.evaluate("show(0, 40000)")
+        b.key("y")
+        self.assertAlmostEqual(b.evaluate("panels[0].most"), 1000000 * 1.04)
+        b.key("0")
+        self.assertAlmostEqual(b.evaluate("panels[0].most"), 4400004 * 1.04)
+        b.click_on("#height")
+        self.assertEqual(b.evaluate("panels[0].most"), whole)
+
     def test_search(self):
         b = self.view(self.step)
         b.key("/")
@@ -391,7 +403,7 @@ class Page(unittest.TestCase):
         for _ in range(40):
             b.key("Tab")
             reached.add(b.evaluate("document.activeElement.id || document.activeElement.className"))
-        self.assertLessEqual({"search", "zoom_in", "zoom_out", "fit", "plan", "axis", "help", "base", "link"}, reached)
+        self.assertLessEqual({"search", "zoom_in", "zoom_out", "fit", "plan", "axis", "height", "help", "base", "link"}, reached)
         b.key("?")
         self.assertEqual(b.evaluate("byId('keys').open"), True)
         self.shot("keys")

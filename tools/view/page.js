@@ -236,8 +236,21 @@ function redraw() {
   queued = true;
   requestAnimationFrame(() => {
     queued = false;
-    for (const panel of panels) panel.draw();
+    drawAll();
   });
+}
+
+/* One scale of bytes for all, so that panels compare: of the whole, budget included unless it is far above everything, or of what is
+ * in the picture. */
+function drawAll() {
+  for (const panel of panels) panel.measure();
+  const peak = Math.max(1, ...tapes.flatMap(tape => tape.runs.map(run => run.peak)));
+  const budgets = tapes.map(tape => tape.budget || 0).filter(bytes => bytes < 1.6 * peak);
+  const most = view.tight ? Math.max(1, ...panels.map(panel => panel.seen)) : Math.max(peak, ...budgets);
+  for (const panel of panels) {
+    panel.most = most * 1.04;
+    panel.draw();
+  }
 }
 
 /* The whole is as long as the longest step. */
@@ -304,6 +317,12 @@ function toggleAxis() {
   otherAxis(() => view.byOp = !view.byOp);
 }
 
+function toggleHeight() {
+  view.tight = !view.tight;
+  fillButtons();
+  redraw();
+}
+
 function togglePlan() {
   if (!planned) return;
   otherAxis(() => view.withPlan = !view.withPlan);
@@ -322,6 +341,7 @@ function fillButtons() {
   byId("plan").setAttribute("aria-pressed", view.withPlan);
   byId("axis").hidden = !tapes.some(tape => tape.compute);
   byId("axis").setAttribute("aria-pressed", view.byOp);
+  byId("height").setAttribute("aria-pressed", view.tight);
 }
 
 /* ---- search ---- */
@@ -410,7 +430,7 @@ function listen(panel) {
 const KEYS = {
   "ArrowLeft": () => pan(-.15), "ArrowRight": () => pan(.15), "+": () => zoom(.6), "=": () => zoom(.6), "-": () => zoom(1 / .6),
   "0": () => show(0, whole()), "/": () => byId("search").select(), "n": () => nextMatch(1), "N": () => nextMatch(-1), "p": togglePlan,
-  "x": toggleAxis, ",": () => stepOp(-1), ".": () => stepOp(1), "Escape": selectNone, "?": () => byId("keys").showModal(),
+  "x": toggleAxis, "y": toggleHeight, ",": () => stepOp(-1), ".": () => stepOp(1), "Escape": selectNone, "?": () => byId("keys").showModal(),
 };
 
 addEventListener("keydown", event => {
@@ -429,17 +449,15 @@ byId("search").addEventListener("input", search);
 byId("search").addEventListener("keydown", event => {
   if (event.key === "Enter") nextMatch(event.shiftKey ? -1 : 1);
 });
-for (const [id, action] of [["zoom_in", KEYS["+"]], ["zoom_out", KEYS["-"]], ["fit", KEYS["0"]], ["plan", togglePlan], ["axis", toggleAxis], ["help", KEYS["?"]]])
+for (const [id, action] of [["zoom_in", KEYS["+"]], ["zoom_out", KEYS["-"]], ["fit", KEYS["0"]], ["plan", togglePlan], ["axis", toggleAxis], ["height", toggleHeight], ["help", KEYS["?"]]])
   byId(id).addEventListener("click", action);
 
 /* Paper is white: printed in the light colours, at once, since the printer waits for no frame. */
 function repaint(print) {
   document.documentElement.classList.toggle("print", print);
   readPalette();
-  for (const panel of panels) {
-    panel.hovered = null;
-    panel.draw();
-  }
+  for (const panel of panels) panel.hovered = null;
+  drawAll();
 }
 addEventListener("beforeprint", () => repaint(true));
 addEventListener("afterprint", () => repaint(false));
@@ -448,19 +466,11 @@ new ResizeObserver(redraw).observe(byId("panels"));
 
 /* ---- start ---- */
 
-/* One scale of bytes for all, so that panels compare; a budget far above everything stays outside. */
-function shareScale() {
-  const peak = Math.max(1, ...tapes.flatMap(tape => tape.runs.map(run => run.peak)));
-  const budget = Math.max(0, ...tapes.map(tape => tape.budget || 0).filter(bytes => bytes < 1.6 * peak));
-  for (const panel of panels) panel.most = Math.max(peak, budget) * 1.04;
-}
-
 const title = tapes.map(tape => visible(tape.title)).join(" and ");
 document.title = title + " – Tapedeck";
 byId("title").textContent = title;
 fillLegend(shareColours());
 readPalette();
-shareScale();
 view.lanes = planned ? LANES.length : 0;
 fillButtons();
 for (const panel of panels) {

@@ -1,7 +1,7 @@
 "use strict";
 /* One tape's chart: memory as bands, and below it, on the same axis, compute, the copies each way, and the life of one storage. */
 
-const view = { from: 0, to: 1, byOp: false, withPlan: true, lanes: 0 }; /* what all panels show */
+const view = { from: 0, to: 1, byOp: false, withPlan: true, tight: false, lanes: 0 }; /* what all panels show */
 const PAD = { top: 18, right: 10, axis: 24, lane: 18, compute: 26, gap: 5 };
 const FONT = "12px system-ui, sans-serif";
 const LANES = ["D2H", "H2D"];
@@ -46,10 +46,16 @@ class Panel {
     return pen;
   }
 
-  draw() {
-    const box = this.box = this.layout(), pen = this.pen(this.base);
-    if (box.bottom - box.top < 10) return;
+  /* What there is to draw; the highest memory of it is this.seen. */
+  measure() {
+    const box = this.box = this.layout();
     this.columns = sample(this.tape, this.run, this.other, this.axis, view.from, box.scale, box.columns);
+    this.seen = [this.columns.most, this.columns.others].reduce((high, list) => list.reduce((a, b) => Math.max(a, b), high), 0);
+  }
+
+  draw() {
+    const { box } = this, pen = this.pen(this.base);
+    if (box.bottom - box.top < 10) return;
     this.drawGrid(pen, box);
     this.drawBands(pen, box);
     this.drawCurves(pen, box);
