@@ -27,8 +27,8 @@ def make_trace():
             ops.append({"name": f"aten.op{layer % 40}.default", "dur_ns": 5000 + layer * 37 % 20000, "leaves": 1, "out": [[0, sid]],
                         "acc": before + [[sid, "W"]]})
         for layer in reversed(range(depth)):
-            ops.append({"name": f"aten.op{layer % 40}_backward.default", "dur_ns": 9000 + layer * 53 % 30000, "leaves": 1, "out": [],
-                        "acc": [[first + layer, "R"]]})
+            ops.append({"name": f"aten.op{layer % 40}_backward.default", "dur_ns": 9000 + layer * 53 % 30000, "leaves": 1,
+                        "out": [], "acc": [[first + layer, "R"]]})
             frees[str(first + layer)] = len(ops)
     return {"meta": {}, "ops": ops, "storages": storages, "activation_sids": [int(s) for s in storages if s != "0"], "retained": [],
             "freed_before_op": frees}
@@ -40,8 +40,8 @@ def measure(tapedeck, folder):
     for command in (["import", trace, "-o", tape], ["plan", tape, "--budget", "60%"], ["view", tape, "-o", page]):
         subprocess.run([tapedeck, *command], check=True, stdout=subprocess.DEVNULL)
     exported = subprocess.run([tapedeck, "export", tape, "--to", "interchange"], check=True, capture_output=True, text=True).stdout
-    Path(plain).write_text('<!DOCTYPE html><meta charset="utf-8"><script type="application/json" id="data">' + exported.replace("<", "\\u003c")
-                           + '</script><script>const data = JSON.parse(document.getElementById("data").textContent)</script>')
+    Path(plain).write_text('<!DOCTYPE html><meta charset="utf-8"><script type="application/json" id="data">'
+                           + exported.replace("<", "\\u003c") + '</script><script>const data = JSON.parse(document.getElementById("data").textContent)</script>')
     browser = Browser(1600, 1000)
     try:
         median = lambda path: statistics.median(browser.open(path) for _ in range(RUNS))

@@ -1,7 +1,7 @@
 # cmake -DIN=FOLDER -DOUT=page.h -P embed.cmake: the page with its style and scripts in place, as a constant of C, a NUL after it.
 file(READ ${IN}/page.html page)
 file(READ ${IN}/page.css style)
-foreach(part data.js draw.js panel.js page.js)
+foreach(part data.js draw.js panel.js text.js page.js)
   file(READ ${IN}/${part} text)
   string(APPEND script "${text}")
 endforeach()

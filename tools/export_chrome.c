@@ -1,5 +1,5 @@
-/* export --to chrome: the step as simulated, in the Trace Event Format, which Perfetto opens. Tracks for compute, with its stalls, and
- * for the copies each way, counters for memory, and an arrow from each copy out to the copies in of the same bytes. SIDs are text:
+/* export --to chrome: the step as simulated, in the Trace Event Format, which Perfetto opens. Tracks for compute, with its stalls,
+ * and for the copies each way, counters for memory, and an arrow from each copy out to the copies in of the same bytes. SIDs are text:
  * what reads such files keeps numbers as doubles. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -202,7 +202,8 @@ int export_chrome(const args *args, td_tape *tape, int64_t number)
   if (status) {
     failed(args, &err);
   } else if (output_open(args, &out, arg(args, "output"))) {
-    writer w = {.to = out.to, .trace = trace, .s = s, .still = !s->timeline[trace->n_ops].start_ns && !s->n_transfers, .separator = ""};
+    bool still = !s->timeline[trace->n_ops].start_ns && !s->n_transfers;
+    writer w = {.to = out.to, .trace = trace, .s = s, .still = still, .separator = ""};
     bool whole = put_trace(&w);
     if (!whole) trouble(args, "out of memory");
     if (output_close(args, &out, whole) && whole) exit_code = EXIT_DONE;

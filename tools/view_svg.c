@@ -35,7 +35,8 @@ static void put_xml(FILE *to, const char *bytes, size_t length)
     else if (c == '<') fputs("&lt;", to);
     else if (c == '>') fputs("&gt;", to);
     else if (c == '"') fputs("&quot;", to);
-    else fprintf(to, c >= 0x20 && c < 0x7f ? "%c" : "&#%" PRIu32 ";", c < 0x20 || c == 0x7f || c == 0xfffe || c == 0xffff ? 0xfffd : c);
+    else if (c >= 0x20 && c < 0x7f) fputc((int)c, to);
+    else fprintf(to, "&#%" PRIu32 ";", c < 0x80 || c == 0xfffe || c == 0xffff ? 0xfffd : c);
   }
 }
 
@@ -117,7 +118,8 @@ static void put_legend(FILE *to, const view_side *side, int y)
   static const struct {
     const char *class, *text;
     int x;
-  } items[] = {{"plain", "without a schedule", 0}, {"planned", "with the schedule", 150}, {"budget", "budget", 290}, {"stall", "stall", 370}};
+  } items[] = {{"plain", "without a schedule", 0}, {"planned", "with the schedule", 150}, {"budget", "budget", 290},
+               {"stall", "stall", 370}};
   for (size_t i = 0; i < (side->planned ? 4 : 1); i++) {
     int x = LEFT + items[i].x;
     if (i == 2) fprintf(to, "<path class=\"budget\" d=\"M%d %dh22\"/>", x, y - 4);
@@ -140,7 +142,8 @@ static bool put_side(FILE *to, const view_side *side)
   if (side->planned) {
     put_curve(to, &columns, true);
     uint64_t budget = side->schedule->memory_limit_bytes;
-    if (budget <= columns.peak) fprintf(to, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(budget, columns.peak), RIGHT);
+    if (budget <= columns.peak)
+      fprintf(to, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", LEFT, y_of(budget, columns.peak), RIGHT);
     for (int lane = 0; lane < VIEW_LANES; lane++) put_lane(to, &columns, lane, TOP + PLOT + 32 + lane * (LANE + 5));
   }
   put_legend(to, side, height_of(side) - 24);

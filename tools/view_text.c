@@ -20,6 +20,11 @@ static uint32_t height_of(uint64_t bytes, uint64_t peak)
   return bytes && height < 1 ? 1 : (uint32_t)(height + 0.5);
 }
 
+static uint64_t top_of(const view_columns *columns, uint32_t row)
+{
+  return (uint64_t)((double)columns->peak / ROWS * (row + 1));
+}
+
 static const char *cell(const view_columns *columns, const view_column *column, bool planned, uint32_t row, bool budget)
 {
   uint32_t floor = row * 8, full = height_of(planned ? column->planned : column->plain, columns->peak);
@@ -37,7 +42,7 @@ static void put_rows(FILE *to, const view_columns *columns, const view_side *sid
   for (uint32_t row = ROWS; row-- > 0;) {
     bool at_budget = shows && row == (line < ROWS ? line : ROWS - 1), label = row % 4 == 3;
     if (at_budget) fprintf(to, "%*s ╪", GUTTER - 2, td_format_size(budget, text, sizeof text));
-    else if (label) fprintf(to, "%*s ┤", GUTTER - 2, td_format_size((uint64_t)((double)columns->peak / ROWS * (row + 1)), text, sizeof text));
+    else if (label) fprintf(to, "%*s ┤", GUTTER - 2, td_format_size(top_of(columns, row), text, sizeof text));
     else fprintf(to, "%*s│", GUTTER - 1, "");
     uint32_t end = columns->n; /* no spaces at the end of a line */
     while (end && *cell(columns, &columns->of[end - 1], side->planned, row, at_budget) == ' ') end--;

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium", "google-chrome")
 
 
 def find_browser():
@@ -33,7 +33,8 @@ class Browser:
                    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
                    "--force-device-scale-factor=1", f"--user-data-dir={self.home}", "--remote-debugging-pipe", "about:blank"]
         self.log = open(os.path.join(self.home, "log"), "wb")
-        self.process = subprocess.Popen(command, preexec_fn=wire, close_fds=False, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(command, preexec_fn=wire, close_fds=False, stdin=subprocess.DEVNULL,
+                                        stdout=self.log, stderr=self.log)
         for fd in (to_read, to_write, *saved, *high):
             os.close(fd)
         self.number, self.buffer, self.session = 0, b"", None

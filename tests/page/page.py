@@ -109,11 +109,12 @@ class Page(unittest.TestCase):
             self.assertEqual(b.evaluate("""(t => [...t.access].map((a, i) => [t.sids[a >> 1], t.accessEnd.findIndex(end => end > i),
                                            a & 1, t.bytes[a >> 1]]))(tapes[0])"""), rows)
             copies = sql(tape, "SELECT CAST(sid AS TEXT), op FROM action WHERE kind = 'COPY_H2D' ORDER BY op, seq")
-            self.assertEqual(b.evaluate("""(l => [...l.storage].map((s, i) => [tapes[0].sids[s], l.op[i]]))(tapes[0].runs[1].lanes[1])"""), copies)
+            self.assertEqual(b.evaluate("(l => [...l.storage].map((s, i) => [tapes[0].sids[s], l.op[i]]))(tapes[0].runs[1].lanes[1])"), copies)
             # The bands add up to the curve, everywhere, and the curve is what simulate says.
             self.assertEqual(b.evaluate("""tapes[0].runs.map(run => run.device.findIndex((bytes, op) => {
               let sum = 0;
-              run.stays.first.forEach((first, i) => { if (first <= op && op < run.stays.end[i]) sum += tapes[0].bytes[run.stays.storage[i]]; });
+              const { first, end, storage } = run.stays;
+              first.forEach((from, i) => { if (from <= op && op < end[i]) sum += tapes[0].bytes[storage[i]]; });
               return sum !== bytes; }))"""), [-1, -1])
             simulated = json.loads(tapedeck("simulate", tape, "--json"))
             self.assertEqual(b.evaluate("tapes[0].runs[1].stall.reduce((a, b) => a + b)"), simulated["stall_ns"])
@@ -202,7 +203,8 @@ class Page(unittest.TestCase):
         b.wheel(x, y, -300, ctrl=True)
         zoomed = span()
         self.assertLess(zoomed[1] - zoomed[0], (high - low) / 2)
-        self.assertAlmostEqual(b.evaluate(f"panels[0].box.at({x} - panels[0].base.getBoundingClientRect().x)"), under, delta=(high - low) / 500)
+        after = b.evaluate(f"panels[0].box.at({x} - panels[0].base.getBoundingClientRect().x)")
+        self.assertAlmostEqual(after, under, delta=(high - low) / 500)
         b.drag(x, y, x - 200, y)
         dragged = span()
         self.assertGreater(dragged[0], zoomed[0])
@@ -305,8 +307,8 @@ class Page(unittest.TestCase):
 
     def test_every_digit_of_a_sid(self):
         text = (FIXTURES / "four_layers.json").read_text()
-        for old, new in (("[10, ", "[18446744073709551614, "), ("[0, 10]", "[0, 18446744073709551614]"), ('"10":', '"18446744073709551614":')):
-            text = text.replace(old, new)
+        for form in ("[%s, ", "[0, %s]", '"%s":'):
+            text = text.replace(form % 10, form % 18446744073709551614)
         b = self.view(self.tape("large", json.loads(text), "60%"))
         self.assertIn("18446744073709551614", b.text(".largest"))
         b.click(*self.spot(0, 500000))
@@ -346,7 +348,7 @@ class Page(unittest.TestCase):
         self.assertEqual(b.evaluate("panels[0].most === panels[1].most"), True)
         x, y = self.spot(4, 100000)
         b.wheel(x, y, -300, ctrl=True)
-        self.assertEqual(b.evaluate("panels.map(p => p.box.scale * p.box.columns)[0] > 0 && panels[0].box.scale === panels[1].box.scale"), True)
+        self.assertEqual(b.evaluate("panels[0].box.scale === panels[1].box.scale"), True)
         b.key("0")
         b.click(*self.spot(2, "compute", panel=1))
         self.assertEqual(b.evaluate("[...document.querySelectorAll('.details')].map(d => d.innerText !== '')"), [False, True])
@@ -375,8 +377,8 @@ class Page(unittest.TestCase):
               const l = c => channels(c).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
                                         .reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
               const ratio = (a, b) => (Math.max(l(a), l(b)) + .05) / (Math.min(l(a), l(b)) + .05);
-              return { text: ["--text", "--soft", "--focus"].map(c => ratio(css(c), css("--raised"))), names: palette.names.map((c, i) => ratio(c, palette.onName[i])),
-                       lines: ["--stall", "--found"].map(c => ratio(css(c), css("--back"))) }; })()""")
+              return { text: ["--text", "--soft", "--focus"].map(c => ratio(css(c), css("--raised"))),
+                       names: palette.names.map((c, i) => ratio(c, palette.onName[i])), lines: ["--stall", "--found"].map(c => ratio(css(c), css("--back"))) }; })()""")
             self.assertGreater(min(contrast["text"]), 4.5, contrast)
             self.assertGreater(min(contrast["names"]), 4.5, contrast)
             self.assertGreater(min(contrast["lines"]), 3, contrast)

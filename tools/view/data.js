@@ -15,14 +15,15 @@ function timeText(ns) {
   if (ns < 1e3) return Math.round(ns) + " ns";
   const [unit, name] = ns < 1e6 ? [1e3, "µs"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"];
   const value = ns / unit;
-  return (value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : Math.round(value).toLocaleString("en")) + " " + name;
+  const digits = value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+  return digits + " " + name;
 }
 
 const count = (n, one, many = one + "s") => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
 /* Bytes that no font shows are shown as what they are. */
-const visible = name => name === "" ? "(no name)" : name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
-  c => "\\x" + c.charCodeAt(0).toString(16).padStart(2, "0"));
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const visible = name => name === "" ? "(no name)" : name.replace(UNSEEN, c => "\\x" + c.charCodeAt(0).toString(16).padStart(2, "0"));
 
 /* ---- columns ---- */
 
@@ -47,6 +48,8 @@ function unpack(text, Type) {
   }
   return values;
 }
+
+const words = text => text ? text.split(" ") : [];
 
 /* The number of the last entry that is not above `value`; 0 if all are. */
 function lastUpTo(sorted, value) {
@@ -85,7 +88,8 @@ function readRun(raw, tape) {
   run.staysOf = group(tape.bytes.length, run.stays.storage.length, i => run.stays.storage[i], i => i);
   run.lanes = raw.lanes.map(lane => {
     const start = unpack(lane.start, Float64Array), length = unpack(lane.length, Float64Array);
-    return { storage: Uint32Array.from(lane.sids ? lane.sids.split(" ") : [], sid => tape.storageOf.get(sid)), op: unpack(lane.op, Uint32Array), start, end: start.map((s, i) => s + length[i]) };
+    const storage = Uint32Array.from(words(lane.sids), sid => tape.storageOf.get(sid));
+    return { storage, op: unpack(lane.op, Uint32Array), start, end: start.map((s, i) => s + length[i]) };
   });
   run.end = run.lanes.reduce((end, lane) => Math.max(end, lane.end.length ? lane.end[lane.end.length - 1] : 0), run.start[n]);
   run.byTime = timeAxis(run, tape);
@@ -110,9 +114,10 @@ function opAxis(run, tape) {
 /* ---- a tape ---- */
 
 function readTape(raw) {
-  const tape = { ...raw, name: unpack(raw.name, Uint32Array), dur: unpack(raw.dur, Float64Array), sids: raw.sids ? raw.sids.split(" ") : [],
-                 bytes: unpack(raw.bytes, Float64Array), flags: unpack(raw.flags, Uint8Array), freed: unpack(raw.freed, Float64Array),
-                 accessEnd: unpack(raw.accessEnd, Uint32Array), access: unpack(raw.access, Uint32Array) };
+  const tape = { ...raw, name: unpack(raw.name, Uint32Array), dur: unpack(raw.dur, Float64Array), sids: words(raw.sids),
+                 bytes: unpack(raw.bytes, Float64Array), flags: unpack(raw.flags, Uint8Array),
+                 freed: unpack(raw.freed, Float64Array), accessEnd: unpack(raw.accessEnd, Uint32Array),
+                 access: unpack(raw.access, Uint32Array) };
   const opOf = new Uint32Array(tape.access.length);
   for (let op = 0, i = 0; op < tape.ops; op++) for (; i < tape.accessEnd[op]; i++) opOf[i] = op;
   tape.names = raw.names.map(visible);

@@ -41,7 +41,8 @@ function tick(limit, count, binary) {
 
 /* For each column from `from` on, `scale` wide: the op of its highest memory (-1 where there is none), and the most of both runs. */
 function sample(tape, run, other, axis, from, scale, width) {
-  const { begin } = axis, n = tape.ops, at = new Int32Array(width).fill(-1), most = new Float64Array(width), others = new Float64Array(width);
+  const { begin } = axis, n = tape.ops, at = new Int32Array(width).fill(-1);
+  const most = new Float64Array(width), others = new Float64Array(width);
   for (let c = 0, op = lastUpTo(begin, from); c < width; c++) {
     const left = from + c * scale, right = left + scale;
     if (right <= 0) continue;

@@ -11,7 +11,8 @@ class Panel {
     Object.assign(this, { tape, element, selected: null, hovered: null, found: [] });
     this.base = element.querySelector(".base");
     this.over = element.querySelector(".over");
-    this.base.setAttribute("aria-label", `Memory of ${tape.title} over the step; arrow keys move, + and - zoom, comma and full stop select ops`);
+    this.base.setAttribute("aria-label", `Memory of ${visible(tape.title)} over the step; ` +
+                                         "arrow keys move, + and - zoom, comma and full stop select ops");
   }
 
   get run() { return this.tape.runs[view.withPlan ? this.tape.runs.length - 1 : 0]; }
@@ -36,7 +37,8 @@ class Panel {
   }
 
   pen(canvas) {
-    const ratio = window.devicePixelRatio || 1, width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
+    const ratio = window.devicePixelRatio || 1;
+    const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     const pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -88,7 +90,8 @@ class Panel {
     }
     pen.textAlign = "right";
     pen.fillText(this.byOp ? "op" : "time", box.left - 7, box.bottom + 14);
-    const lanes = [["compute", box.compute + PAD.compute / 2], ...box.lanes.map((y, i) => [LANES[i], y + PAD.lane / 2]), ["storage", box.life + PAD.lane / 2]];
+    const lanes = [["compute", box.compute + PAD.compute / 2], ...box.lanes.map((y, i) => [LANES[i], y + PAD.lane / 2]),
+                   ["storage", box.life + PAD.lane / 2]];
     for (const [name, y] of lanes) {
       pen.fillText(name, box.left - 7, y);
       pen.globalAlpha = .5;
@@ -149,7 +152,8 @@ class Panel {
     pen.stroke();
     pen.setLineDash([]);
     pen.lineWidth = 1;
-    this.tag(pen, (budget > this.most ? "↑ " : "") + "budget " + sizeText(budget), box.right - 4, Math.max(y - 10, 8), palette.stall, "right");
+    const text = (budget > this.most ? "↑ " : "") + "budget " + sizeText(budget);
+    this.tag(pen, text, box.right - 4, Math.max(y - 10, 8), palette.stall, "right");
   }
 
   /* Text on a ground of its own, so that it can be read on bands. */
@@ -248,7 +252,8 @@ class Panel {
   drawOver() {
     const pen = this.pen(this.over), { box } = this;
     if (!box) return;
-    for (const [item, colour] of [[this.selected, palette.text], [this.hovered, palette.soft]]) if (item) this.outline(pen, box, item, colour);
+    if (this.selected) this.outline(pen, box, this.selected, palette.text);
+    if (this.hovered) this.outline(pen, box, this.hovered, palette.soft);
     const item = this.hovered && this.hovered.storage >= 0 ? this.hovered : this.selected;
     if (item && item.storage >= 0) this.drawLife(pen, box, item.storage);
   }
@@ -318,7 +323,10 @@ class Panel {
       pen.stroke();
       pen.setLineDash([]);
       pen.fillStyle = palette.names[this.colourOf(storage)];
-      for (const stay of mine) pen.fillRect(x(begin[stays.first[stay]]), y + 4, Math.max(1.5, x(stop(stay)) - x(begin[stays.first[stay]])), PAD.lane - 8);
+      for (const stay of mine) {
+        const from = x(begin[stays.first[stay]]);
+        pen.fillRect(from, y + 4, Math.max(1.5, x(stop(stay)) - from), PAD.lane - 8);
+      }
       pen.fillStyle = palette.text;
       uses.forEach((op, i) => pen.fillRect(x(begin[op]) - .5, kinds[i] ? y - 2 : y + 1, 1.5, kinds[i] ? PAD.lane + 4 : PAD.lane - 2));
     });
