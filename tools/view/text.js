@@ -48,47 +48,39 @@ function fillPanel(panel) {
   if (nFaults > faults.length) find(".faults").append(make("li", `and ${(nFaults - faults.length).toLocaleString("en")} more faults`));
 }
 
+function beginTable(panel, name, heads) {
+  const table = panel.element.querySelector(name), tr = make("tr");
+  heads.forEach((head, i) => tr.append(make("th", head, i ? "" : "name")));
+  table.replaceChildren(tr);
+  return table;
+}
+
+/* A storage's row: its maker's name, to select it with, and its size; then `cells`. */
+function addRow(panel, table, storage, op, cells) {
+  const { tape } = panel, tr = make("tr"), td = make("td", undefined, "name"), name = make("button", tape.storageName(storage), "link");
+  name.type = "button";
+  name.title = name.textContent;
+  name.addEventListener("click", () => select(panel, { kind: "storage", op, storage }, true));
+  td.append(name);
+  tr.append(td);
+  for (const text of [sizeText(tape.bytes[storage]), tape.sids[storage], ...cells]) tr.append(make("td", text));
+  tr.dataset.storage = storage;
+  table.append(tr);
+}
+
 function fillTables(panel) {
-  const { tape, run, element } = panel;
-  const row = (table, cells, storage, op) => {
-    const tr = make("tr");
-    for (const [text, name] of cells) {
-      const td = make("td", name ? undefined : text, name ? "name" : "");
-      if (name) {
-        const button = make("button", text, "link");
-        button.type = "button";
-        button.title = text;
-        button.addEventListener("click", () => select(panel, { kind: "storage", op, storage }, true));
-        td.append(button);
-      }
-      tr.append(td);
-    }
-    tr.dataset.storage = storage;
-    table.append(tr);
-  };
-  const begin = (name, heads) => {
-    const table = element.querySelector(name), tr = make("tr");
-    table.replaceChildren();
-    heads.forEach((head, i) => tr.append(make("th", head, i ? "" : "name")));
-    table.append(tr);
-    return table;
-  };
-  const life = storage => {
-    const stays = run.staysOf.of(storage);
-    const last = run.stays.end[stays[stays.length - 1]] - 1;
-    return stays.length ? `${run.stays.first[stays[0]]}–${Math.min(last, tape.ops)}` : "–";
-  };
-  const largest = begin(".largest", ["made by", "size", "SID", "ops", "leaves"]);
+  const { tape, run, element } = panel, { first, end } = run.stays;
+  const largest = beginTable(panel, ".largest", ["made by", "size", "SID", "ops", "leaves"]);
   for (const storage of best(tape.bytes.length, 20, s => tape.isActivation(s) ? tape.bytes[s] : 0)) {
-    const times = run.staysOf.of(storage).length - 1;
-    row(largest, [[tape.storageName(storage), true], [sizeText(tape.bytes[storage])], [tape.sids[storage]], [life(storage)],
-                  [times > 0 ? count(times, "time") : "–"]], storage, tape.maker(storage));
+    const stays = run.staysOf.of(storage), times = stays.length - 1;
+    const life = stays.length ? `${first[stays[0]]}–${Math.min(end[stays[times]] - 1, tape.ops)}` : "–";
+    addRow(panel, largest, storage, tape.maker(storage), [life, times > 0 ? count(times, "time") : "–"]);
   }
   element.querySelector(".least").textContent = `, of storages from ${sizeText(smallestShown(run))} up`;
-  const gaps = begin(".gaps", ["made by", "size", "SID", "between ops", tape.compute ? "time" : "ops", "away"]);
-  for (const gap of longestGaps(tape, run, 20))
-    row(gaps, [[tape.storageName(gap.storage), true], [sizeText(tape.bytes[gap.storage])], [tape.sids[gap.storage]],
-               [`${gap.from}–${gap.to}`], [tape.compute ? timeText(gap.length) : gap.length.toLocaleString("en")], [gap.away ? "yes" : "no"]], gap.storage, gap.from);
+  const gaps = beginTable(panel, ".gaps", ["made by", "size", "SID", "between ops", tape.compute ? "time" : "ops", "away"]);
+  for (const { storage, from, to, length, away } of longestGaps(tape, run, 20))
+    addRow(panel, gaps, storage, from,
+      [`${from}–${to}`, tape.compute ? timeText(length) : length.toLocaleString("en"), away ? "yes" : "no"]);
 }
 
 /* ---- one thing in words ---- */
