@@ -16,8 +16,8 @@ from devtools import Browser, find_browser
 TAPEDECK, FIXTURES = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 SHARED = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
 SHOTS = os.environ.get("TD_SCREENSHOTS")
-HOSTILE = ["</script><script>hacked = 1</script>", "<img src=x onerror='hacked = 2'>", "\"'`${hacked = 3}\\", "\0\x1b[31m\r\n\u2028\u202e",
-           "\udcff\udc80bytes", "<!--", "é 漢字 😀", "", "x" * 5000, "__proto__", "</title>"]
+HOSTILE = ["</script><script>hacked = 1</script>", "<img src=x onerror='hacked = 2'>", "\"'`${hacked = 3}\\",
+           "\0\x1b[31m\r\n\u2028\u202e", "<!--</title>", "\udcff\udc80bytes é 漢字 😀", "", "__proto__", "x" * 5000]
 
 
 def tapedeck(*args):
@@ -277,8 +277,7 @@ class Page(unittest.TestCase):
         trace = json.loads((FIXTURES / "four_layers.json").read_text())
         for op, name in zip(trace["ops"], HOSTILE):
             op["name"] = name
-        for more in HOSTILE[len(trace["ops"]):]:
-            trace["marks"].append([more, 3])
+        self.assertEqual(len(HOSTILE), len(trace["ops"]))
         trace["marks"] += [[name, 2] for name in HOSTILE]
         tape = self.tape("<img src=x onerror=hacked=4>&\"'", trace, "60%")
         b = self.view(tape)
@@ -289,8 +288,7 @@ class Page(unittest.TestCase):
         shown = b.evaluate("tapes[0].names")
         self.assertIn(HOSTILE[0], shown)
         self.assertIn("\\x00\\x1b[31m\\x0d\\x0a\\x2028\\x202e", shown)
-        self.assertIn("\ufffd\ufffdbytes", shown)
-        self.assertIn("é 漢字 😀", shown)
+        self.assertIn("\ufffd\ufffdbytes é 漢字 😀", shown)
         self.assertIn("(no name)", shown)
         b.click(*self.spot(0, "compute"))
         self.assertIn(HOSTILE[0], b.text(".details h3"))
@@ -298,7 +296,7 @@ class Page(unittest.TestCase):
             b.hover(*self.spot(op, "compute"))
         b.key("/")
         b.type("__proto__")
-        self.assertEqual(b.text("#found"), "0 ops" if len(HOSTILE) > 9 else "1 op")
+        self.assertEqual(b.text("#found"), "1 op")
         self.assertEqual(b.evaluate("document.documentElement.scrollWidth <= innerWidth"), True)
         self.shot("hostile")
         picture = self.path("hostile.svg")
