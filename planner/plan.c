@@ -61,10 +61,10 @@ static td_status say_budget(const td_trace *trace, const td_plan_options *option
 }
 
 /* What the simulator cannot pass is never handed out. */
-static td_status confirm(const td_trace *trace, const td_schedule *schedule, td_plan_report *report, td_error *err)
+static td_status confirm(const td_liveness *liveness, const td_schedule *schedule, td_plan_report *report, td_error *err)
 {
   td_simulation *simulation;
-  td_status status = td_simulate(trace, schedule, false, &simulation, err);
+  td_status status = td_play(liveness, schedule, false, &simulation, err);
   if (status) return status;
   if (!simulation->ok)
     status = td_fail(err, TD_E_STATE, "the planner %s made a schedule with a fault at op %llu, SID %llu: %s",
@@ -112,9 +112,9 @@ static td_status make(const td_trace *trace, const td_planner *planner, const td
   if (!status) status = td_bounds(&liveness, options, report, err);
   if (!status) status = describe(schedule, planner, options, err);
   if (!status) status = planner->plan(&liveness, options, schedule, report, err);
+  if (!status) status = confirm(&liveness, schedule, report, err);
   td_liveness_finish(&liveness);
-  if (status == TD_E_BUDGET) return say_budget(trace, options, report, err);
-  return status ? status : confirm(trace, schedule, report, err);
+  return status == TD_E_BUDGET ? say_budget(trace, options, report, err) : status;
 }
 
 td_status td_plan(const td_trace *trace, const td_plan_options *options, td_schedule **out, td_plan_report *report,

@@ -18,6 +18,9 @@ typedef struct td_planner {
 /* What no schedule can better: fills the bounds of the report. */
 td_status td_bounds(const td_liveness *liveness, const td_plan_options *options, td_plan_report *report, td_error *err);
 
+/* td_simulate, where the liveness is known: it is of the same trace, and as early as the schedule. */
+td_status td_play(const td_liveness *liveness, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err);
+
 extern const td_planner td_timed_planner, td_greedy_planner;
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/array.h"
 #include "base/fail.h"
-#include "planner/liveness.h"
+#include "planner/planners.h"
 
 #define FAULTS_KEPT 1000
 
@@ -32,7 +32,7 @@ typedef struct place {
 
 typedef struct machine {
   const td_trace *trace;
-  td_liveness liveness;
+  const td_liveness *liveness;
   const td_action *actions; /* sorted */
   td_action *sorted;        /* where they had to be */
   size_t n_actions, next_action;
@@ -208,12 +208,12 @@ static void copy_h2d(machine *m, const td_action *action, uint32_t storage)
 /* After op number `op`, the storage is still needed. */
 static bool needed_after(const machine *m, uint32_t storage, uint64_t op)
 {
-  return m->liveness.end[storage] > op + 1;
+  return m->liveness->end[storage] > op + 1;
 }
 
 static void play_action(machine *m, const td_action *action)
 {
-  uint32_t storage = td_map_get(&m->liveness.by_sid, action->sid);
+  uint32_t storage = td_map_get(&m->liveness->by_sid, action->sid);
   uint64_t op = action->op, sid = action->sid;
   if (op > m->trace->n_ops) {
     fault(m, op, sid, "at an op that the trace has not got");
@@ -251,7 +251,7 @@ static void play_actions(machine *m, uint64_t op, td_phase phase)
 
 static void play_frees(machine *m, uint64_t op)
 {
-  for (; m->next_free < m->n_frees && m->liveness.end[m->frees[m->next_free]] <= op; m->next_free++) {
+  for (; m->next_free < m->n_frees && m->liveness->end[m->frees[m->next_free]] <= op; m->next_free++) {
     uint32_t storage = m->frees[m->next_free];
     if (m->places[storage].on_device) release_device(m, storage);
     if (m->places[storage].on_host) release_host(m, storage);
@@ -263,7 +263,7 @@ static void prepare_use(machine *m, uint64_t op, uint32_t storage)
 {
   size_t n;
   if (m->places[storage].on_device) return;
-  if (td_uses_of(&m->liveness, storage, &n)->op != op)
+  if (td_uses_of(m->liveness, storage, &n)->op != op)
     fault(m, op, m->trace->storages[storage].sid, "used while it is away");
   take_device(m, op, storage);
 }
@@ -285,7 +285,7 @@ static void play_end(machine *m)
   for (uint32_t i = 0; i < m->trace->n_retained; i++) {
     uint32_t storage = m->trace->retained[i];
     size_t n;
-    td_uses_of(&m->liveness, storage, &n);
+    td_uses_of(m->liveness, storage, &n);
     if (n && !m->places[storage].on_device)
       fault(m, m->trace->n_ops, m->trace->storages[storage].sid, "retained, but away at the end of the step");
     stall_until(m, m->places[storage].h2d_end);
@@ -385,8 +385,8 @@ static td_status list_frees(machine *m, td_error *err)
   }
   for (uint32_t i = 0; i < n; i++) {
     uint32_t storage = m->trace->activations[i];
-    if (m->trace->storages[storage].retained || (!m->liveness.freed[storage] && !m->goes_alone)) continue;
-    list[m->n_frees++] = (ending){.end = m->liveness.end[storage], .storage = storage};
+    if (m->trace->storages[storage].retained || (!m->liveness->freed[storage] && !m->goes_alone)) continue;
+    list[m->n_frees++] = (ending){.end = m->liveness->end[storage], .storage = storage};
   }
   qsort(list, m->n_frees, sizeof *list, by_end);
   for (size_t i = 0; i < m->n_frees; i++) m->frees[i] = list[i].storage;
@@ -415,14 +415,13 @@ static td_status set_up(machine *m, const td_schedule *schedule, bool timeline, 
     m->out->timeline = calloc((size_t)m->trace->n_ops + 1, sizeof *m->out->timeline);
     if (!m->out->timeline) return td_fail_nomem(err);
   }
-  td_status status = td_liveness_init(&m->liveness, m->trace, schedule->early, err);
-  if (!status) status = sort_actions(m, schedule, err);
+  td_status status = sort_actions(m, schedule, err);
   return status ? status : list_frees(m, err);
 }
 
-td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
+td_status td_play(const td_liveness *liveness, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
 {
-  machine m = {.trace = trace};
+  machine m = {.trace = liveness->trace, .liveness = liveness};
   td_status status = set_up(&m, schedule, timeline, err);
   if (!status) play(&m);
   if (!status && m.nomem) status = td_fail_nomem(err);
@@ -432,12 +431,20 @@ td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool t
   } else {
     td_simulation_destroy(m.out);
   }
-  td_liveness_finish(&m.liveness);
   free(m.sorted);
   free(m.frees);
   free(m.places);
   free(m.device_leaving.heap);
   free(m.host_leaving.heap);
+  return status;
+}
+
+td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
+{
+  td_liveness liveness;
+  td_status status = td_liveness_init(&liveness, trace, schedule && schedule->early, err);
+  if (!status) status = td_play(&liveness, schedule, timeline, out, err);
+  td_liveness_finish(&liveness);
   return status;
 }
 

@@ -63,6 +63,9 @@ static bool read_keep(const args *args, const td_trace *trace, uint64_t **sids, 
 static bool read_options(const args *args, const td_trace_info *info, td_plan_options *options)
 {
   *options = (td_plan_options){.planner = arg(args, "planner"), .early = arg(args, "early"), .host_limited = arg(args, "host-budget")};
+  int64_t effort;
+  if (!number_arg(args, "effort", 0, &effort)) return false;
+  options->effort = effort < UINT32_MAX ? (uint32_t)effort : UINT32_MAX;
   const char *budget = arg(args, "budget");
   if (!budget) {
     trouble(args, "expected --budget SIZE, in bytes, KiB, MiB, GiB or N%% of the peak, or auto");
@@ -270,6 +273,7 @@ static const option_def options[] = {{"budget", "SIZE", "most bytes of activatio
                                      {"d2h", "RATE", "device to host, bytes a second; default: 16GiB", '\0'},
                                      {"h2d", "RATE", "host to device, bytes a second; default: 16GiB", '\0'},
                                      {"planner", "NAME", "timed (default) or greedy", '\0'},
+                                     {"effort", "N", "try to improve the schedule for N times as long; default: hardly", '\0'},
                                      {"early", NULL, "end a storage at its last access, even where it is freed later", '\0'},
                                      OPTION_TRACE,
                                      OPTION_JSON,

@@ -19,10 +19,13 @@ typedef struct td_plan_options {
   bool host_limited;      /* host_bytes is a limit; else there is none */
   double d2h_bytes_per_s; /* 0: TD_DEFAULT_BYTES_PER_S */
   double h2d_bytes_per_s; /* likewise */
+  uint64_t d2h_latency_ns; /* what a copy takes beside its bytes */
+  uint64_t h2d_latency_ns;
   const char *planner;    /* NULL: the default */
   uint64_t align_bytes;   /* what the device rounds sizes up to; 0 or 1: sizes are exact */
   const uint64_t *keep;   /* SIDs of activations that must stay on the device */
   size_t n_keep;
+  uint32_t effort;        /* local improvement: by going through 100,000 ops and gaps, and so many more for each step above 0 */
   bool early;             /* a storage ends at its last access even where the trace has frees */
 } td_plan_options;
 
