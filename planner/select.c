@@ -6,12 +6,15 @@
 
 #include "planner/timed.h"
 
+#define SLACK 100000 /* of the step: a copy that takes no more than this part of it stalls next to nothing, and counts as none */
+
 static void set_relief(const td_timed *t, td_gap *g, double margin)
 {
-  uint64_t gone = td_plus(t->start[g->written + 1], td_scaled(g->out_ns, margin));
-  uint64_t back = t->start[g->to], in = td_scaled(g->in_ns, margin);
-  g->leaves = td_timed_op_from(t, gone);
+  uint64_t written = t->start[g->written + 1], slack = t->start[t->trace->n_ops] / SLACK;
+  uint64_t out = td_scaled(g->out_ns, margin), in = td_scaled(g->in_ns, margin), back = t->start[g->to];
+  g->leaves = td_timed_op_from(t, td_plus(written, out > slack ? out - slack : 0));
   if (g->leaves <= g->from) g->leaves = g->from + 1;
+  in = in > slack ? in - slack : 0;
   g->fetch = !g->returns ? g->to : back < in ? 0 : td_timed_op_until(t, back - in);
   if (g->fetch > g->to) g->fetch = g->to;
   g->taken = g->stretched = false;

@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/fail.h"
+#include "planner/extras.h"
 #include "planner/planners.h"
 
 #define FAULTS_KEPT 1000
@@ -42,6 +43,7 @@ typedef struct machine {
   place *places;
   uint64_t limit, host_limit;
   long double rates[2]; /* bytes a second, by kind of copy */
+  td_extras extras;
   uint64_t now, engine_free[2];
   uint64_t device_bytes, host_bytes;
   leaving device_leaving, host_leaving;
@@ -158,7 +160,7 @@ static uint64_t transfer(machine *m, const td_action *action, uint64_t bytes, ui
 {
   td_simulation *out = m->out;
   unsigned kind = action->kind;
-  long double ns = ceill((long double)bytes * 1e9L / m->rates[kind]);
+  long double ns = ceill((long double)bytes * 1e9L / m->rates[kind]) + (long double)m->extras.latency_ns[kind];
   uint64_t start = later(m->engine_free[kind], later(m->now, not_before));
   uint64_t end = after(start, ns >= 0x1p64L ? UINT64_MAX : (uint64_t)ns);
   m->engine_free[kind] = end;
@@ -304,9 +306,9 @@ static void note_point(machine *m, uint64_t op, uint64_t dur_ns, uint64_t stall_
                                              .stall_ns = m->out->stall_ns - stall_before};
 }
 
-static void play(machine *m)
+static void play(machine *m, uint64_t ops)
 {
-  for (uint64_t op = 0; op <= m->trace->n_ops; op++) {
+  for (uint64_t op = 0; op <= m->trace->n_ops && op < ops; op++) {
     bool end = op == m->trace->n_ops;
     uint64_t stall = m->out->stall_ns, dur_ns = end ? 0 : m->trace->ops[op].dur_ns;
     play_frees(m, op);
@@ -318,9 +320,9 @@ static void play(machine *m)
     note_point(m, op, dur_ns, stall);
     m->now = after(m->now, dur_ns);
     m->out->compute_ns = after(m->out->compute_ns, dur_ns);
-    if (!end) play_actions(m, op, TD_POST);
+    if (!end && op + 1 < ops) play_actions(m, op, TD_POST);
   }
-  for (; m->next_action < m->n_actions; m->next_action++) play_action(m, &m->actions[m->next_action]);
+  for (; ops == TD_NEVER && m->next_action < m->n_actions; m->next_action++) play_action(m, &m->actions[m->next_action]);
 }
 
 /* ---- setting up ----------------------------------------------------------------------------------------------- */
@@ -406,6 +408,7 @@ static td_status set_up(machine *m, const td_schedule *schedule, bool timeline, 
   if (!schedule) schedule = &none;
   m->limit = schedule->memory_limit_bytes;
   m->host_limit = schedule->host_limit_bytes;
+  td_extras_read(schedule->extra, &m->extras);
   m->rates[TD_COPY_D2H] = rate_or_default(schedule->d2h_bytes_per_s);
   m->rates[TD_COPY_H2D] = rate_or_default(schedule->h2d_bytes_per_s);
   m->places = calloc((size_t)m->trace->n_storages + 1, sizeof *m->places);
@@ -419,11 +422,12 @@ static td_status set_up(machine *m, const td_schedule *schedule, bool timeline, 
   return status ? status : list_frees(m, err);
 }
 
-td_status td_play(const td_liveness *liveness, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
+td_status td_play(const td_liveness *liveness, const td_schedule *schedule, uint64_t ops, bool timeline, td_simulation **out,
+                  td_error *err)
 {
   machine m = {.trace = liveness->trace, .liveness = liveness};
   td_status status = set_up(&m, schedule, timeline, err);
-  if (!status) play(&m);
+  if (!status) play(&m, ops);
   if (!status && m.nomem) status = td_fail_nomem(err);
   if (!status) {
     m.out->ok = m.out->n_faults == 0;
@@ -441,10 +445,15 @@ td_status td_play(const td_liveness *liveness, const td_schedule *schedule, bool
 
 td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
 {
-  td_liveness liveness;
-  td_status status = td_liveness_init(&liveness, trace, schedule && schedule->early, err);
-  if (!status) status = td_play(&liveness, schedule, timeline, out, err);
+  td_extras extras = {0};
+  td_liveness liveness = {0};
+  td_seen seen;
+  if (schedule) td_extras_read(schedule->extra, &extras);
+  td_status status = td_seen_init(&seen, trace, 1, extras.moves_found, err);
+  if (!status) status = td_liveness_init(&liveness, &seen.trace, schedule && schedule->early, err);
+  if (!status) status = td_play(&liveness, schedule, TD_NEVER, timeline, out, err);
   td_liveness_finish(&liveness);
+  td_seen_finish(&seen);
   return status;
 }
 

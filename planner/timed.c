@@ -21,26 +21,32 @@ typedef struct best {
   td_gap *gaps;
   uint64_t *start; /* of each op, its stalls included */
   uint64_t stall_ns;
-  double traffic; /* bytes both ways; a copy's latency counts as the bytes it could have moved */
+  double traffic;
 } best;
 
 typedef struct search {
   td_timed timed;
   td_schedule *schedule;
+  const td_plan_report *report; /* has the bounds */
   best best;
-  uint64_t work; /* for improvement */
+  uint64_t step_ns; /* without stalls */
+  uint64_t work;    /* for improvement */
   bool improves; /* there is enough of it to begin, and something to choose */
   uint64_t random;
 } search;
 
-static double traffic_of(const td_schedule *schedule, const td_simulation *s, const td_plan_options *options)
+/* Stalls are told apart by ten-thousandths of the step, so that no bytes are spent on less. */
+static uint64_t grade_of(const search *s, uint64_t stall_ns)
 {
-  double latency[2] = {(double)options->d2h_latency_ns * options->d2h_bytes_per_s / 1e9,
-                       (double)options->h2d_latency_ns * options->h2d_bytes_per_s / 1e9};
-  double traffic = (double)s->d2h_bytes + (double)s->h2d_bytes;
-  for (size_t i = 0; i < schedule->n_actions; i++)
-    if (schedule->actions[i].kind <= TD_COPY_H2D) traffic += latency[schedule->actions[i].kind];
-  return traffic;
+  uint64_t grade_ns = s->step_ns / 10000;
+  return grade_ns ? stall_ns / grade_ns : stall_ns;
+}
+
+static bool is_better(const search *s, const td_simulation *simulation, double traffic)
+{
+  uint64_t grade = grade_of(s, simulation->stall_ns), best = grade_of(s, s->best.stall_ns);
+  if (!s->best.actions || grade != best) return !s->best.actions || grade < best;
+  return traffic < s->best.traffic || (traffic == s->best.traffic && simulation->stall_ns < s->best.stall_ns);
 }
 
 static void keep(search *s, const td_simulation *simulation, double traffic)
@@ -52,23 +58,28 @@ static void keep(search *s, const td_simulation *simulation, double traffic)
   s->schedule->actions = NULL;
   b->stall_ns = simulation->stall_ns;
   b->traffic = traffic;
-  if (!s->improves) return;
+}
+
+/* Where improvement goes on from. */
+static void keep_choices(search *s, const td_simulation *simulation)
+{
+  best *b = &s->best;
   memcpy(b->gaps, s->timed.gaps, s->timed.n_gaps * sizeof *b->gaps);
   for (uint64_t op = 0; op <= s->timed.trace->n_ops; op++) b->start[op] = simulation->timeline[op].start_ns;
 }
 
-/* Makes the schedule of the taken gaps, and keeps it if it stalls no more than the best so far, nor moves more bytes. */
+/* Makes the schedule of the taken gaps, and keeps it if it stalls less than the best so far, or as little and moves fewer bytes.
+ * Improvement goes on from one that is as good, too. */
 static td_status judge(search *s, td_error *err)
 {
   td_simulation *simulation;
   td_status status = td_timed_emit(&s->timed, s->schedule, err);
-  if (!status) status = td_play(s->timed.liveness, s->schedule, s->improves, &simulation, err);
+  if (!status) status = td_play(s->timed.liveness, s->schedule, TD_NEVER, s->improves, &simulation, err);
   if (status) return status;
-  double traffic = traffic_of(s->schedule, simulation, s->timed.options);
-  const best *b = &s->best;
-  if (simulation->ok && (!b->actions || simulation->stall_ns < b->stall_ns ||
-                         (simulation->stall_ns == b->stall_ns && traffic <= b->traffic)))
-    keep(s, simulation, traffic);
+  double traffic = td_traffic(s->schedule, simulation, s->timed.options);
+  if (simulation->ok && is_better(s, simulation, traffic)) keep(s, simulation, traffic);
+  if (simulation->ok && s->improves && grade_of(s, simulation->stall_ns) == grade_of(s, s->best.stall_ns) && traffic <= s->best.traffic)
+    keep_choices(s, simulation);
   td_simulation_destroy(simulation);
   return TD_OK;
 }
@@ -79,7 +90,7 @@ static td_status judge(search *s, td_error *err)
 
 static uint64_t work_of(const td_timed *t)
 {
-  return t->trace->n_ops + t->n_gaps + 100;
+  return t->trace->n_ops + t->n_gaps + 200;
 }
 
 /* ---- improvement ---------------------------------------------------------------------------------------------- */
@@ -126,6 +137,12 @@ static td_status try_moments(search *s, td_error *err)
   return judge(s, err);
 }
 
+static bool cannot_improve(const search *s)
+{
+  return s->best.stall_ns <= s->report->bound_stall_ns &&
+         s->best.traffic <= (double)s->report->bound_d2h_bytes + (double)s->report->bound_h2d_bytes;
+}
+
 static td_status improve(search *s, td_error *err)
 {
   td_timed *t = &s->timed;
@@ -134,7 +151,8 @@ static td_status improve(search *s, td_error *err)
   uint64_t *clock = malloc(((size_t)t->trace->n_ops + 1) * sizeof *clock);
   if (!clock) return td_fail_nomem(err);
   memcpy(clock, t->start, ((size_t)t->trace->n_ops + 1) * sizeof *clock);
-  for (uint64_t left = s->work; left >= cost && !status; left -= cost) {
+  if (!t->options->effort && s->best.stall_ns <= s->report->bound_stall_ns) s->work = 0;
+  for (uint64_t left = s->work; left >= cost && !status && !cannot_improve(s); left -= cost) {
     memcpy(t->gaps, s->best.gaps, t->n_gaps * sizeof *t->gaps);
     memcpy(t->start, below(s, 2) ? s->best.start : clock, ((size_t)t->trace->n_ops + 1) * sizeof *clock);
     status = below(s, 2) ? try_others(s, err) : try_moments(s, err);
@@ -182,6 +200,7 @@ static td_status begin(search *s, const td_liveness *liveness, const td_plan_opt
 {
   td_status status = td_timed_init(&s->timed, liveness, options, err);
   if (status) return status;
+  s->step_ns = s->timed.start[liveness->trace->n_ops];
   s->work = ((uint64_t)options->effort + 1) * EFFORT_WORK;
   s->improves = s->timed.n_gaps && s->work >= work_of(&s->timed);
   if (!s->improves) return TD_OK;
@@ -195,7 +214,7 @@ static td_status plan(const td_liveness *liveness, const td_plan_options *option
 {
   td_plan_options bounded = *options;
   if (bounded.budget_bytes > INT64_MAX / 4) bounded.budget_bytes = INT64_MAX / 4; /* more than all activations have */
-  search s = {.schedule = schedule, .random = 88172645463325252};
+  search s = {.schedule = schedule, .report = report, .random = 88172645463325252};
   bool met = false;
   td_status status = begin(&s, liveness, &bounded, err);
   if (!status) status = construct(&s, &met, err);
