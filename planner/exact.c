@@ -11,7 +11,7 @@
 #include "base/fail.h"
 #include "planner/timed.h"
 
-#define MOST_WORK 300000000 /* ops played before it gives up */
+#define EFFORT_WORK 10000000 /* ops played, for each effort and one more, before it gives up */
 
 typedef enum gap_state { UNTOUCHED, AWAY, OVER } gap_state;
 
@@ -46,9 +46,10 @@ static bool emit(exact *e, uint64_t op, td_phase phase, td_action_kind kind, uin
 static bool play(exact *e, uint64_t op)
 {
   td_simulation *s;
-  if (e->work > MOST_WORK)
-    e->status = td_fail(e->err, TD_E_ARG, "the trace is too large for the planner exact: it gave up after %d ops played; "
-                        "take timed, with more effort", MOST_WORK);
+  uint64_t most = ((uint64_t)e->timed.options->effort + 1) * EFFORT_WORK;
+  if (e->work > most)
+    e->status = td_fail(e->err, TD_E_ARG, "the trace is too large for the planner exact: it gave up after %llu ops played; take "
+                        "timed, or more effort", (unsigned long long)most);
   if (!e->status) e->status = td_play(e->timed.liveness, e->schedule, op + 1, false, &s, e->err);
   if (e->status) return false;
   e->work += op + 10;
