@@ -11,11 +11,11 @@
 
 /* ---- further members ------------------------------------------------------------------------------------------ */
 
-static uint64_t read_ns(const cJSON *object, const char *key)
+static uint64_t read_number(const cJSON *object, const char *key)
 {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-  double ns = cJSON_IsNumber(item) ? item->valuedouble : 0;
-  return ns > 0 && ns < 0x1p62 ? (uint64_t)ns : 0;
+  double number = cJSON_IsNumber(item) ? item->valuedouble : 0;
+  return number > 0 && number < 0x1p62 ? (uint64_t)number : 0;
 }
 
 void td_extras_read(const char *text, td_extras *extras)
@@ -28,20 +28,22 @@ void td_extras_read(const char *text, td_extras *extras)
   cJSON *object = cJSON_Parse(braced);
   free(braced);
   const char *moves = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "moves"));
-  extras->latency_ns[TD_COPY_D2H] = read_ns(object, "d2h_latency_ns");
-  extras->latency_ns[TD_COPY_H2D] = read_ns(object, "h2d_latency_ns");
+  extras->latency_ns[TD_COPY_D2H] = read_number(object, "d2h_latency_ns");
+  extras->latency_ns[TD_COPY_H2D] = read_number(object, "h2d_latency_ns");
+  extras->align_bytes = read_number(object, "align_bytes");
   extras->moves_found = moves && strcmp(moves, "all") == 0;
   cJSON_Delete(object);
 }
 
 bool td_extras_write(const td_extras *extras, char **text)
 {
-  char members[160] = "";
+  char members[200] = "";
   const uint64_t *ns = extras->latency_ns;
+  int n = 0;
   if (ns[TD_COPY_D2H] || ns[TD_COPY_H2D])
-    snprintf(members, sizeof members, ", \"d2h_latency_ns\": %" PRIu64 ", \"h2d_latency_ns\": %" PRIu64, ns[TD_COPY_D2H],
-             ns[TD_COPY_H2D]);
-  if (extras->moves_found) strcat(members, ", \"moves\": \"all\"");
+    n += sprintf(members, ", \"d2h_latency_ns\": %" PRIu64 ", \"h2d_latency_ns\": %" PRIu64, ns[TD_COPY_D2H], ns[TD_COPY_H2D]);
+  if (extras->align_bytes > 1) n += sprintf(members + n, ", \"align_bytes\": %" PRIu64, extras->align_bytes);
+  if (extras->moves_found) sprintf(members + n, ", \"moves\": \"all\"");
   *text = *members ? strdup(members + 2) : NULL;
   return *text || !*members;
 }
@@ -101,17 +103,17 @@ static td_status adopt(td_seen *seen, const bool *found, uint32_t n, td_error *e
   return TD_OK;
 }
 
-td_status td_seen_init(td_seen *seen, const td_trace *trace, uint64_t align, bool found, td_error *err)
+td_status td_seen_init(td_seen *seen, const td_trace *trace, const td_extras *extras, td_error *err)
 {
   *seen = (td_seen){.trace = *trace, .storages = malloc(((size_t)trace->n_storages + 1) * sizeof *seen->storages)};
   if (!seen->storages) return td_fail_nomem(err);
   for (uint32_t i = 0; i < trace->n_storages; i++) {
     seen->storages[i] = trace->storages[i];
-    round_up(&seen->storages[i], align);
+    round_up(&seen->storages[i], extras->align_bytes);
   }
   seen->trace.storages = seen->storages;
-  if (!found || !trace->n_accesses) return TD_OK;
-  bool *list = calloc(trace->n_storages, sizeof *list);
+  if (!extras->moves_found || !trace->n_accesses) return TD_OK;
+  bool *list = calloc((size_t)trace->n_storages + 1, sizeof *list);
   if (!list) return td_fail_nomem(err);
   uint32_t n = list_found(trace, list);
   td_status status = n ? adopt(seen, list, n, err) : TD_OK;

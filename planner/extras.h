@@ -7,6 +7,7 @@
 /* Members that are missing or make no sense are 0 and false. */
 typedef struct td_extras {
   uint64_t latency_ns[2]; /* by kind of copy */
+  uint64_t align_bytes;   /* what sizes are rounded up to */
   bool moves_found;
 } td_extras;
 
@@ -25,7 +26,7 @@ typedef struct td_seen {
 } td_seen;
 
 /* td_seen_finish in every case. */
-td_status td_seen_init(td_seen *seen, const td_trace *trace, uint64_t align, bool found, td_error *err);
+td_status td_seen_init(td_seen *seen, const td_trace *trace, const td_extras *extras, td_error *err);
 void td_seen_finish(td_seen *seen);
 
 #endif

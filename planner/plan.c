@@ -51,6 +51,13 @@ static td_status check_latency(uint64_t ns, td_error *err)
   return ns < (uint64_t)1 << 53 ? TD_OK : td_fail(err, TD_E_ARG, "a latency of %llu ns", (unsigned long long)ns);
 }
 
+static td_extras extras_of(const td_plan_options *options)
+{
+  return (td_extras){.latency_ns = {[TD_COPY_D2H] = options->d2h_latency_ns, [TD_COPY_H2D] = options->h2d_latency_ns},
+                     .align_bytes = options->align_bytes,
+                     .moves_found = options->move_found};
+}
+
 static td_status describe(td_schedule *schedule, const td_planner *planner, const td_plan_options *options, td_error *err)
 {
   schedule->planner = strdup(planner->name);
@@ -59,8 +66,7 @@ static td_status describe(td_schedule *schedule, const td_planner *planner, cons
   schedule->d2h_bytes_per_s = options->d2h_bytes_per_s;
   schedule->h2d_bytes_per_s = options->h2d_bytes_per_s;
   schedule->early = options->early;
-  td_extras extras = {.latency_ns = {[TD_COPY_D2H] = options->d2h_latency_ns, [TD_COPY_H2D] = options->h2d_latency_ns},
-                      .moves_found = options->move_found};
+  td_extras extras = extras_of(options);
   return td_extras_write(&extras, &schedule->extra) && schedule->planner ? TD_OK : td_fail_nomem(err);
 }
 
@@ -154,7 +160,8 @@ td_status td_plan(const td_trace *trace, const td_plan_options *options, td_sche
   td_schedule *schedule = calloc(1, sizeof *schedule);
   if (!schedule) return td_fail_nomem(err);
   td_seen seen;
-  status = td_seen_init(&seen, trace, filled.align_bytes, filled.move_found, err);
+  td_extras extras = extras_of(&filled);
+  status = td_seen_init(&seen, trace, &extras, err);
   if (!status) status = make(&seen.trace, planner, &filled, schedule, &own, err);
   td_seen_finish(&seen);
   if (report && (!status || status == TD_E_BUDGET)) *report = own;

@@ -449,7 +449,7 @@ td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool t
   td_liveness liveness = {0};
   td_seen seen;
   if (schedule) td_extras_read(schedule->extra, &extras);
-  td_status status = td_seen_init(&seen, trace, 1, extras.moves_found, err);
+  td_status status = td_seen_init(&seen, trace, &extras, err);
   if (!status) status = td_liveness_init(&liveness, &seen.trace, schedule && schedule->early, err);
   if (!status) status = td_play(&liveness, schedule, TD_NEVER, timeline, out, err);
   td_liveness_finish(&liveness);

@@ -46,7 +46,7 @@ td_status td_plan_speedup(const td_trace *trace, const td_schedule *schedule, do
   td_liveness liveness = {0};
   td_seen seen;
   td_extras_read(schedule->extra, &extras);
-  td_status status = td_seen_init(&seen, trace, 1, extras.moves_found, err);
+  td_status status = td_seen_init(&seen, trace, &extras, err);
   if (!status) status = td_liveness_init(&liveness, &seen.trace, schedule->early, err);
   if (!status) status = search(&liveness, schedule, times, err);
   td_liveness_finish(&liveness);

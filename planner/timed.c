@@ -100,7 +100,7 @@ static uint64_t below(search *s, uint64_t n)
   s->random ^= s->random << 13;
   s->random ^= s->random >> 7;
   s->random ^= s->random << 17;
-  return s->random % n;
+  return n ? s->random % n : 0;
 }
 
 static const double margins[] = {1, 1.15, 1.4, 2, 3, 5};

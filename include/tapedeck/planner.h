@@ -3,7 +3,7 @@
  * The model has one compute queue and two copy engines, one a direction, each first in first out, all concurrent.
  * Only activations are managed, unless a plan is asked to move the storages that the step found too: these are on the device
  * at op 0 and again at the end. Bytes are exact unless a plan is asked to round them. A copy takes its latency and then its bytes at
- * link speed; schedule->extra has the latencies and what moves, as "d2h_latency_ns", "h2d_latency_ns" and "moves": "all". */
+ * link speed; schedule->extra has these, where they were asked for, as "d2h_latency_ns", "h2d_latency_ns", "align_bytes" and "moves": "all". */
 #ifndef TAPEDECK_PLANNER_H
 #define TAPEDECK_PLANNER_H
 

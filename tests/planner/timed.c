@@ -150,6 +150,11 @@ Test(timed, sizes_are_rounded_as_the_device_rounds_them)
   options.budget_bytes = 512;
   cr_expect_eq(td_plan(trace, &options, &schedule, &report, &err), TD_OK);
   cr_expect_eq(report.d2h_bytes, 512);
+  td_simulation *s;
+  cr_assert_eq(td_simulate(trace, schedule, false, &s, &err), TD_OK);
+  cr_expect_eq(s->peak_bytes, 512);
+  cr_expect_eq(s->stall_ns, report.predicted_stall_ns);
+  td_simulation_destroy(s);
   td_schedule_destroy(schedule);
   td_trace_destroy(trace);
 }
