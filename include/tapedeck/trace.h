@@ -109,7 +109,7 @@ typedef struct td_schedule {
   double d2h_bytes_per_s;
   double h2d_bytes_per_s;
   bool early;  /* judged with the last access as the end of a storage, even where the trace has frees */
-  char *extra; /* further members as the text of one JSON object, or NULL */
+  char *extra; /* further members as JSON text without braces around it ("a": 1, "b": 2), or NULL */
   size_t n_actions;
   td_action *actions;
 } td_schedule;
@@ -159,6 +159,9 @@ TD_API td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedu
 
 /* Sets a member of a trace's meta, in place of one with this key. `json` is the text of its value. In one transaction. */
 TD_API td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, const char *json, td_error *err);
+
+/* The text of a member of a trace's meta, for free(). TD_E_NOT_FOUND if there is none of this key. */
+TD_API td_status td_tape_get_meta(td_tape *tape, int64_t trace, const char *key, char **json, td_error *err);
 
 /* Checks everything in the file that can be checked: SQLite's own structure, every block's checksum, every count and
  * every reference. Calls `damage` (may be NULL) with one line for each thing found and counts them in `n_damages`.
