@@ -2,6 +2,7 @@
 #ifndef TAPEDECK_DEVICE_H
 #define TAPEDECK_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tapedeck/error.h>
