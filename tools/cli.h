@@ -59,6 +59,8 @@ int failed(const args *args, const td_error *err);
 
 /* The number that an option gives, or `otherwise`. False, with a message, if it is none from 1 to 2^63-1. */
 bool number_arg(const args *args, const char *name, int64_t otherwise, int64_t *number);
+/* The range of ops "FIRST:END" that an option gives; both are left as they are without it. False, with a message, if it is none. */
+bool range_arg(const args *args, const char *name, uint64_t *first, uint64_t *end);
 bool rate_arg(const args *args, const char *name, double *rate);
 
 /* Opens the tape that the first operand names and loads the trace that --trace asks for. `info` may be NULL. False, with a

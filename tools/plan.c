@@ -6,6 +6,7 @@
 #include <tapedeck/planner.h>
 #include <tapedeck/size.h>
 
+#include "progress.h"
 #include "verbs.h"
 
 static bool size_arg(const args *args, const char *name, uint64_t whole, uint64_t *bytes)
@@ -105,6 +106,7 @@ static td_status choose_budget(const td_trace *trace, const td_trace_info *info,
     curve[i].budget = info->floor_bytes + (info->peak_bytes - info->floor_bytes) / CURVE_POINTS * (uint64_t)i;
     if (i == CURVE_POINTS) curve[i].budget = info->peak_bytes;
     status = try_budget(trace, *options, &curve[i], err);
+    progress_show((uint64_t)i + 1, CURVE_POINTS + 11, "budgets"); /* the search between two points halves about ten times */
   }
   for (int i = CURVE_POINTS; i >= 0; i--) {
     if (!curve[i].met || curve[i].stall_ns > max_stall_ns) break;
@@ -167,7 +169,10 @@ static bool settle_budget(const args *args, const td_trace *trace, const td_trac
     trouble(args, "--max-stall %s: expected a share of the step, such as 2%%", text);
     return false;
   }
-  if (!choose_budget(trace, info, options, (uint64_t)((double)info->compute_ns * percent / 100), curve, &err)) return true;
+  progress_begin("planning");
+  td_status status = choose_budget(trace, info, options, (uint64_t)((double)info->compute_ns * percent / 100), curve, &err);
+  progress_end();
+  if (!status) return true;
   failed(args, &err);
   return false;
 }
@@ -269,7 +274,7 @@ static const option_def options[] = {{"budget", "SIZE", "most bytes of activatio
                                      {"host-budget", "SIZE", "most bytes of copies on the host; default: no limit", '\0'},
                                      {"d2h", "RATE", "device to host, bytes a second; default: 16GiB", '\0'},
                                      {"h2d", "RATE", "host to device, bytes a second; default: 16GiB", '\0'},
-                                     {"planner", "NAME", "timed (default) or greedy", '\0'},
+                                     {"planner", "PLANNER", "timed (default) or greedy", '\0'},
                                      {"early", NULL, "end a storage at its last access, even where it is freed later", '\0'},
                                      OPTION_TRACE,
                                      OPTION_JSON,

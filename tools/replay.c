@@ -9,6 +9,7 @@
 #include <tapedeck/replayer.h>
 #include <tapedeck/size.h>
 
+#include "progress.h"
 #include "verbs.h"
 
 typedef struct player {
@@ -154,6 +155,7 @@ static td_status play_step(player *p)
   td_status status = born(p);
   if (!status) status = td_step_begin(p->deck);
   for (uint64_t op = 0; op < p->trace->n_ops && !status; op++) {
+    progress_show(op, p->trace->n_ops, "ops");
     status = play_frees(p, op);
     if (!status) status = play_op(p, op);
   }
@@ -242,7 +244,9 @@ static int replay(player *p, const td_schedule *schedule, td_device *device, int
   td_replayer_options options = {
       .path = p->args->operands[0], .trace = trace, .schedule = schedule->id, .device = device, .policy = TD_STRICT};
   if (td_replayer_create(&p->deck, &options, &err)) return failed(p->args, &err);
+  progress_begin("replaying");
   td_status status = prepare(p) ? play_step(p) : TD_E_NOMEM;
+  progress_end();
   if (status) err = *td_deck_error(p->deck);
   if (status && td_in_step(p->deck)) td_step_abort(p->deck);
   td_deck_stats(p->deck, &stats);
@@ -302,7 +306,7 @@ static int run(const args *args)
 
 static const option_def options[] = {
     {"schedule", "ID", "the schedule to replay; default: the newest", '\0'},
-    {"device", "NAME", "where to run; default: host", '\0'},
+    {"device", "DEVICE", "where to run; default: host", '\0'},
     {"capacity", "SIZE", "memory of the device; default: the schedule's budget", '\0'},
     {"d2h", "RATE", "slow copies to the host down to this rate", '\0'},
     {"h2d", "RATE", "slow copies to the device down to this rate", '\0'},
