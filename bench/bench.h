@@ -23,5 +23,6 @@ const char *bench_traces(void);
 void bench_tape(void);
 void bench_plan(void);
 void bench_replay(void);
+void bench_diff(void);
 
 #endif
