@@ -15,8 +15,9 @@ typedef struct td_aligned {
   size_t *partner_a, *partner_b;
 } td_aligned;
 
-/* Moves each block of ops without partners, where the other has none at that place, to where the storages of the ops
- * around it fit best, at the end if several fit as well. As many ops are aligned afterwards. `pairs` is empty before and after. */
+/* Moves each block of ops without partners to where the storages of the ops around it fit best, the last place if several fit as
+ * well. Where both have a block at one place, the longer one moves by what it is longer. As many ops are aligned afterwards.
+ * `pairs` is empty before and after. */
 void td_place_blocks(td_aligned *aligned, td_pairs *pairs);
 
 #endif

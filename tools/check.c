@@ -105,11 +105,12 @@ static void check_storages(doctor *d)
     }
   }
   if (unused)
-    find(d, "unused-storages", "See that the ops that use them name them", "no op accesses %s of the activations", with_commas(unused, a));
+    find(d, "unused-storages", "See that the ops that use them name them", "no op accesses %s of the %" PRIu32 " activations", with_commas(unused, a),
+         trace->n_activations);
   if (unread && (double)unread_bytes >= UNREAD * (double)d->info.peak_bytes)
     find(d, "never-read", "See whether the op that makes them can do without, or an op that reads them is not recorded",
-         "%s activations of %s in all are made and never read; the largest is SID %" PRIu64 " of %s", with_commas(unread, a),
-         td_format_size(unread_bytes, size, sizeof size), trace->storages[worst].sid, op_text(trace, d->uses[worst].first_op, op, sizeof op));
+         "%s of activations, %s of %" PRIu32 ", are made and never read; the largest is SID %" PRIu64 " of %s",
+         td_format_size(unread_bytes, size, sizeof size), with_commas(unread, a), trace->n_activations, trace->storages[worst].sid, op_text(trace, d->uses[worst].first_op, op, sizeof op));
 }
 
 static void check_frees(doctor *d)

@@ -121,37 +121,45 @@ static int print_json(const args *args, const side *a, const side *b, const comp
   return json_print(args, json) ? EXIT_TROUBLE : d->same ? EXIT_DONE : EXIT_NO;
 }
 
-static void print_figure(const char *what, uint64_t count, const char *note)
+static void print_figure(const char *what, uint64_t count, const char *unit)
 {
   char text[32];
-  if (count) printf("%-14s %11s  %s\n", what, with_commas(count, text), note);
+  if (count) printf("%-22s %11s %s%s\n", what, with_commas(count, text), unit, count == 1 ? "" : "s");
+}
+
+static void print_side(const char *letter, const side *s)
+{
+  char n[32];
+  printf("%s  %s, trace %" PRId64 ": %s ops%s\n", letter, s->path, s->info.trace, with_commas(s->info.ops, n),
+         s->info.complete ? "" : ", unfinished");
 }
 
 static void print_summary(const side *a, const side *b, const compared *c)
 {
   const td_diff *d = c->diff;
-  char n[32], op[128];
-  printf("A  %s, trace %" PRId64 ": %s ops%s\n", a->path, a->info.trace, with_commas(d->ops_a, n), a->info.complete ? "" : ", unfinished");
-  printf("B  %s, trace %" PRId64 ": %s ops%s\n", b->path, b->info.trace, with_commas(d->ops_b, n), b->info.complete ? "" : ", unfinished");
+  char op[128];
+  print_side("A", a);
+  print_side("B", b);
   if (d->same) {
     puts("They are the same step.");
     return;
   }
   putchar('\n');
-  print_figure("common ops", d->common_ops, "of the same name and number of leaves");
-  print_figure("only in A", d->removed, "ops");
-  print_figure("only in B", d->added, "ops");
-  print_figure("names", d->names, "ops have another name");
-  print_figure("leaves", d->leaves, "ops have another number of leaves");
-  print_figure("regions", d->opaque, "ops are a region in one of them");
-  print_figure("accesses", d->accesses, "ops access other storages, or in another way");
-  print_figure("bindings", d->bindings, "ops have their outputs in other storages");
-  print_figure("sizes", d->sizes, "storages have another size");
-  print_figure("retained", d->retained, "storages are held at the end of one of them only");
-  print_figure("activations", d->activations, "storages are an activation in one of them only");
-  print_figure("frees", d->frees, "storages are freed at another place");
-  if (d->first_difference != TD_NO_OP) printf("The first difference is at %s of A.\n", op_text(a->trace, d->first_difference, op, sizeof op));
-  else puts("No op differs.");
+  print_figure("common", d->common_ops, "op");
+  print_figure("only in A", d->removed, "op");
+  print_figure("only in B", d->added, "op");
+  print_figure("another name", d->names, "op");
+  print_figure("other leaves", d->leaves, "op");
+  print_figure("region in one only", d->opaque, "op");
+  print_figure("other accesses", d->accesses, "op");
+  print_figure("other bindings", d->bindings, "op");
+  print_figure("another size", d->sizes, "storage");
+  print_figure("retained in one only", d->retained, "storage");
+  print_figure("activation in one only", d->activations, "storage");
+  print_figure("freed at another place", d->frees, "storage");
+  if (d->first_difference == TD_NO_OP) puts("No op differs.");
+  else if (d->first_difference == d->ops_a) puts("The first difference is at the end of A.");
+  else printf("The first difference is at %s of A.\n", op_text(a->trace, d->first_difference, op, sizeof op));
 }
 
 static int print_trace_diff(const args *args, const side *a, const side *b, const compared *c, int64_t context)

@@ -180,7 +180,7 @@ static void put_op(const painter *p, const td_diff_row *row, bool of_a)
   put_number(p, of_a ? row->a : TD_NO_OP);
   put_number(p, of_a ? TD_NO_OP : row->b);
   printf("  %s", name_text(&trace->names[op->name], name, 80));
-  if (row->changes & TD_DIFF_LEAVES) printf("  %" PRIu64 " leaves", op->leaves);
+  if (row->changes & TD_DIFF_LEAVES) printf("  %" PRIu64 " %s", op->leaves, op->leaves == 1 ? "leaf" : "leaves");
   if (row->changes & TD_DIFF_OPAQUE) printf("  %s", op->opaque ? "a region" : "an op");
   if (alone || row->changes & TD_DIFF_ACCESSES) {
     putchar(' ');
@@ -223,7 +223,7 @@ static void put_places(const painter *p, const change *changes, const change *ru
 {
   size_t shown = 0;
   if (run->places < 2) return;
-  printf("%s  the same change in %zu more places, at op", paint(p, "\033[36m"), run->places - 1);
+  printf("%s  the same change in %zu more place%s, at op", paint(p, "\033[36m"), run->places - 1, run->places > 2 ? "s" : "");
   for (size_t i = run->next; i != SIZE_MAX && shown < PLACES_SHOWN; i = changes[i].next, shown++)
     printf("%s %" PRIu64, shown ? "," : "", place_of(p->c->diff, &changes[i]));
   printf("%s%s\n", shown < run->places - 1 ? ", ..." : "", paint(p, "\033[0m"));
@@ -277,6 +277,6 @@ void print_changes(const compared *c, const change *changes, size_t n, size_t co
     if (shown++ < limit) put_change(&p, changes, i, n, context, limit == SIZE_MAX ? SIZE_MAX : ROWS_SHOWN);
     else left++;
   }
-  if (left) printf("... and %zu more changes; --limit all shows them\n", left);
+  if (left) printf("... and %zu more; --limit all shows them\n", left);
   free(p.first_op);
 }

@@ -49,6 +49,26 @@ static void print_bytes(const char *what, uint64_t bytes, const char *note)
   printf("%-14s %15s bytes  %10s  %s\n", what, with_commas(bytes, number), td_format_size(bytes, size, sizeof size), note);
 }
 
+#define TRACES_SHOWN 50
+
+/* How the traces of the tape follow each other, where there are several. */
+static td_status print_traces(td_tape *tape, int64_t n, td_error *err)
+{
+  char ops[32], time[32], peak[24], retained[24];
+  td_status status = TD_OK;
+  if (n < 2) return TD_OK;
+  printf("\ntrace          ops       time        peak    retained  digest\n");
+  for (int64_t i = n > TRACES_SHOWN ? n - TRACES_SHOWN + 1 : 1; i <= n && !status; i++) {
+    td_trace_info info;
+    status = td_tape_info(tape, i, &info, err);
+    if (status) break;
+    printf("%5lld %12s %10s %11s %11s  %s%s\n", (long long)i, with_commas(info.ops, ops), as_time(info.compute_ns, time),
+           td_format_size(info.peak_bytes, peak, sizeof peak), td_format_size(info.retained_bytes, retained, sizeof retained), info.digest,
+           info.complete ? "" : "  unfinished");
+  }
+  return status;
+}
+
 static void print_text(const td_trace_info *info, const around *around)
 {
   char text[32];
@@ -82,13 +102,17 @@ static int run(const args *args)
   if (!status) status = td_tape_info(tape, trace, &info, &err);
   if (!status) status = td_tape_schedules(tape, trace, &schedules, &around.schedules, &err);
   free(schedules);
-  td_tape_close(tape);
-  if (status) return failed(args, &err);
   stat(args->operands[0], &file);
   around.file_bytes = (uint64_t)file.st_size;
-  if (arg(args, "json")) return print_json(args, &info, &around);
-  print_text(&info, &around);
-  return EXIT_DONE;
+  int exit_code = EXIT_DONE;
+  if (!status && arg(args, "json")) {
+    exit_code = print_json(args, &info, &around);
+  } else if (!status) {
+    print_text(&info, &around);
+    status = print_traces(tape, around.traces, &err);
+  }
+  td_tape_close(tape);
+  return status ? failed(args, &err) : exit_code;
 }
 
 static const option_def options[] = {OPTION_TRACE, OPTION_JSON, {0}};

@@ -61,7 +61,7 @@ static void unknown_option(const args *args, const char *given)
   names[n + 1] = NULL;
   snprintf(word, sizeof word, "%.*s", (int)strcspn(given + strspn(given, "-"), "="), given + strspn(given, "-"));
   const char *nearest = nearest_word(word, names);
-  snprintf(hint, sizeof hint, nearest ? "; did you mean --%s?" : "", nearest);
+  snprintf(hint, sizeof hint, nearest ? " (did you mean --%s?)" : "", nearest);
   trouble(args, "unknown or ambiguous option %s%s; see tapedeck %s --help", given, hint, args->verb->name);
 }
 

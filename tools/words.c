@@ -74,7 +74,7 @@ const char *did_you_mean(const char *word, const char *const *list, char *text, 
 {
   const char *nearest = nearest_word(word, list);
   *text = '\0';
-  if (nearest) snprintf(text, size, "; did you mean %s?", nearest);
+  if (nearest) snprintf(text, size, " (did you mean %s?)", nearest);
   return text;
 }
 

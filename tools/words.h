@@ -18,7 +18,7 @@ bool option_words(const option_def *option, words *list);
 /* The word that is nearest, if it is near enough to be meant; else NULL. */
 const char *nearest_word(const char *word, const char *const *list);
 
-/* "; did you mean WORD?" or "" in a buffer. */
+/* " (did you mean WORD?)" or "" in a buffer. */
 const char *did_you_mean(const char *word, const char *const *list, char *text, size_t size);
 
 /* "a, b or c" in a buffer. */

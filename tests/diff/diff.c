@@ -88,6 +88,26 @@ Test(diff, each_change_of_one_op)
   }
 }
 
+/* Neighbours have the same names, and still each of them is known. */
+Test(diff, several_ops_renamed)
+{
+  uint32_t state = 17;
+  for (int round = 0; round < 2000; round++) {
+    unsigned n = 0, first = 4 * LAYERS;
+    start();
+    for (unsigned i = 0; i < a.n_ops; i++)
+      if (i % 2) strcpy(a.ops[i].name, a.ops[i - 1].name), a.ops[i].leaves = a.ops[i - 1].leaves;
+    b = a;
+    for (unsigned i = 0; i < b.n_ops; i++) {
+      if (below(&state, 8)) continue;
+      strcpy(b.ops[i].name, "other");
+      if (i < first) first = i;
+      n++;
+    }
+    EXPECT("several renamed", n ? first : TD_NO_OP, [NAMES] = n);
+  }
+}
+
 Test(diff, an_op_more_or_less)
 {
   for (unsigned i = 0; i <= 4 * LAYERS; i++) {
