@@ -200,6 +200,7 @@ static td_status compare_storages(comparison *c, td_error *err)
       out->activations += of_a->activation != of_b->activation;
       out->frees += !freed_alike(c, of_a, of_b, before_a, before_b);
     }
+    if (a->has_frees != b->has_frees && !out->frees) out->frees = 1; /* one of them does not tell of frees, and the other saw none */
     for (uint32_t y = 0; y < b->n_storages; y++) out->retained += c->pairs.to_a[y] == TD_NO_STORAGE && b->storages[y].retained;
   }
   bool fits = before_a && before_b;

@@ -77,7 +77,7 @@ static int by_cell(const void *a, const void *b)
 
 static size_t *sorted(const args *args, const listing *list, const char *sort)
 {
-  size_t *order = malloc((list->n_rows + 1) * sizeof *order);
+  size_t *order = calloc(list->n_rows + 1, sizeof *order);
   if (arg(args, "sort")) sort = arg(args, "sort");
   sorting.list = list;
   sorting.column = 0;

@@ -20,7 +20,7 @@ static void note(use *u, uint64_t op, uint32_t kind)
 
 use *list_uses(const td_trace *trace)
 {
-  use *uses = malloc(((size_t)trace->n_storages + 1) * sizeof *uses);
+  use *uses = calloc((size_t)trace->n_storages + 1, sizeof *uses);
   if (!uses) return NULL;
   for (uint32_t i = 0; i < trace->n_storages; i++) uses[i] = (use){.first_op = TD_NEVER, .last_op = TD_NEVER};
   for (uint64_t op = 0; op < trace->n_ops; op++)

@@ -8,7 +8,7 @@
 static void copy_list(const char *const *names, words *list)
 {
   size_t n = 0;
-  for (; names[n] && n < WORDS_MAX; n++) list->at[n] = names[n];
+  for (; n < WORDS_MAX && names[n]; n++) list->at[n] = names[n];
   list->at[n] = NULL;
 }
 
@@ -26,7 +26,11 @@ bool option_words(const option_def *option, words *list)
   }
   if (!strchr(option->value, '|')) return false;
   snprintf(list->text, sizeof list->text, "%s", option->value);
-  for (char *rest = list->text, *word; n < WORDS_MAX && (word = strsep(&rest, "|"));) list->at[n++] = word;
+  for (char *word = list->text, *bar; word && n < WORDS_MAX; word = bar) {
+    list->at[n++] = word;
+    bar = strchr(word, '|');
+    if (bar) *bar++ = '\0';
+  }
   list->at[n] = NULL;
   return true;
 }
