@@ -26,11 +26,12 @@ bool option_words(const option_def *option, words *list)
   }
   if (!strchr(option->value, '|')) return false;
   snprintf(list->text, sizeof list->text, "%s", option->value);
-  for (char *word = list->text, *bar; word && n < WORDS_MAX; word = bar) {
-    list->at[n++] = word;
-    bar = strchr(word, '|');
+  char *bar = list->text;
+  do {
+    list->at[n++] = bar;
+    bar = strchr(bar, '|');
     if (bar) *bar++ = '\0';
-  }
+  } while (bar && n < WORDS_MAX);
   list->at[n] = NULL;
   return true;
 }
