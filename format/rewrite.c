@@ -52,7 +52,7 @@ static td_status start_copy(copy *c, const char *in, const char *out, td_error *
   if (status) return status;
   unlink(c->part);
   c->size = file_size(in);
-  sqlite3_progress_handler(tape->db.handle, 10000, tell, c);
+  sqlite3_progress_handler(tape->db.handle, 1000, tell, c);
   char *sql = sqlite3_mprintf("VACUUM INTO %Q", c->part);
   if (!sql) status = td_fail_nomem(err);
   if (!status) status = td_db_exec(&tape->db, "PRAGMA query_only = 0", err);

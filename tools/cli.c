@@ -115,6 +115,13 @@ static void end_by_signal(int number)
   raise(number);
 }
 
+void catch_signals(void)
+{
+  signal(SIGINT, end_by_signal);
+  signal(SIGTERM, end_by_signal);
+  signal(SIGHUP, end_by_signal);
+}
+
 void remove_on_signal(const char *file, const char *other)
 {
   sigset_t all, before;
@@ -122,9 +129,7 @@ void remove_on_signal(const char *file, const char *other)
   sigprocmask(SIG_BLOCK, &all, &before);
   snprintf(doomed[0], sizeof doomed[0], "%s", file ? file : "");
   snprintf(doomed[1], sizeof doomed[1], "%s", other ? other : "");
-  signal(SIGINT, end_by_signal);
-  signal(SIGTERM, end_by_signal);
-  signal(SIGHUP, end_by_signal);
+  catch_signals();
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -81,6 +81,8 @@ bool output_open(const args *args, output *out, const char *path);
 /* Ends it: gives it its name if `whole` and all could be written. False, with a message if it was whole, otherwise. */
 bool output_close(const args *args, output *out, bool whole);
 
+/* From now on a signal that ends the program clears the line of a bar first. */
+void catch_signals(void);
 /* Removes these two files if a signal ends the program; NULL: none. For files that the library writes. */
 void remove_on_signal(const char *file, const char *other);
 /* The same for what the library writes while it makes the tape `out`. */

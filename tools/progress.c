@@ -86,6 +86,7 @@ static void listen(void *context, uint64_t done, uint64_t total, const char *uni
 void progress_begin(const char *what)
 {
   if (!isatty(STDERR_FILENO)) return;
+  catch_signals();
   bar.what = what;
   bar.begun_ms = now_ms();
   bar.done = 0;
