@@ -214,10 +214,25 @@ static uint8_t *encode_outputs(const td_encoder *encoder, uint8_t *to, const td_
 
 /* ---- codecs, from bytes --------------------------------------------------------------------------------------- */
 
+/* Most numbers take one byte: eight of those at once. Returns how many there were. */
+static size_t take_short_varints(bytes *in, uint64_t *to, size_t count)
+{
+  size_t n = 0;
+  for (; n + 8 <= count && in->end - in->at >= 8; n += 8, in->at += 8) {
+    uint64_t eight;
+    memcpy(&eight, in->at, 8);
+    if (eight & 0x8080808080808080u) break;
+    for (size_t i = 0; i < 8; i++) to[n + i] = in->at[i];
+  }
+  return n;
+}
+
 static bool decode_varint(bytes *in, uint64_t *to, size_t count, bool delta)
 {
   uint64_t value, before = 0;
   for (size_t i = 0; i < count; i++) {
+    if (!delta) i += take_short_varints(in, to + i, count - i);
+    if (i == count) break;
     if (!take_varint(in, &value)) return false;
     to[i] = before = delta ? before + unzigzag(value) : value;
   }

@@ -38,11 +38,7 @@ static void destroy(td_role *role)
   recorder *r = (recorder *)role;
   td_scribe_abandon(scribe(r));
   td_names_finish(&r->names);
-  for (size_t i = 0; i < r->n_meta; i++) {
-    free((char *)r->meta[i].key);
-    free((char *)r->meta[i].value);
-  }
-  free(r->meta);
+  td_meta_free(r->meta, r->n_meta);
   free(r->path);
   free(r);
 }
@@ -196,21 +192,31 @@ static const td_role_ops recorder_ops = {
     .destroy = destroy,
 };
 
+void td_meta_free(td_meta *meta, size_t n)
+{
+  for (size_t i = 0; meta && i < n; i++) {
+    free((char *)meta[i].key);
+    free((char *)meta[i].value);
+  }
+  free(meta);
+}
+
+bool td_meta_copy(td_meta **out, const td_meta *from, size_t n)
+{
+  td_meta *copy = *out = calloc(n + 1, sizeof *copy);
+  for (size_t i = 0; copy && i < n; i++) {
+    copy[i].key = strdup(from[i].key);
+    copy[i].value = strdup(from[i].value);
+    if (!copy[i].key || !copy[i].value) return false;
+  }
+  return copy;
+}
+
 static bool copy_options(recorder *r, const td_recorder_options *options)
 {
   r->path = strdup(options->path);
-  r->meta = calloc(options->n_meta + 1, sizeof *r->meta);
-  if (!r->path || !r->meta) return false;
-  for (; r->n_meta < options->n_meta; r->n_meta++) {
-    td_meta *copy = &r->meta[r->n_meta];
-    copy->key = strdup(options->meta[r->n_meta].key);
-    copy->value = strdup(options->meta[r->n_meta].value);
-    if (!copy->key || !copy->value) {
-      r->n_meta++; /* destroy frees what there is */
-      return false;
-    }
-  }
-  return true;
+  r->n_meta = options->n_meta;
+  return td_meta_copy(&r->meta, options->meta, options->n_meta) && r->path;
 }
 
 td_status td_recorder_role_create(td_role **out, const td_recorder_options *options, td_error *err)

@@ -4,22 +4,42 @@
 
 #include <tapedeck/trace.h>
 
-/* Do `kind` to the storage that the trace numbers `storage`, at op `op`. */
+/* What is checked of an op, and what is due at it. Its outputs are outputs[op.first_output] up to those of the next op, its actions
+ * likewise, the ones before the op first; the array has one op more than there are, the end of the step, and one behind it. */
+typedef struct td_planned_op {
+  uint32_t leaves;
+  uint32_t name; /* index into names */
+  uint32_t first_output, first_action;
+} td_planned_op;
+
+typedef struct td_planned_output {
+  uint32_t leaf;
+  uint32_t storage; /* index into storages */
+} td_planned_output;
+
 typedef struct td_planned_action {
-  uint32_t op;
-  uint32_t storage; /* index into the trace's storages */
+  uint32_t storage; /* index into storages */
   uint8_t phase, kind;
+  bool early; /* an earlier attempt at a copy to the device that came too late in a step before */
 } td_planned_action;
 
 typedef struct td_plan_arrays {
-  td_trace *guide;
-  uint64_t *hashes; /* of each op of the guide */
-  td_planned_action *actions; /* in execution order; after the last one an op that never comes */
-  size_t n_actions;
+  int64_t trace, schedule; /* their numbers in the tape */
+  uint64_t n_ops;
+  uint32_t n_names, n_storages, n_outputs, n_actions;
+  td_planned_op *ops;
+  td_planned_output *outputs;
+  td_storage_info *storages;
+  td_planned_action *actions;
+  td_name *names; /* one allocation */
+  uint64_t *hashes; /* of each name */
+  uint64_t limit_bytes; /* what the schedule was made for */
+  uint64_t host_bytes;  /* the arena that its copies need */
 } td_plan_arrays;
 
-/* What tells one op from another: its name and its number of leaves. */
-uint64_t td_guide_hash(const char *name, size_t length, uint64_t leaves);
+/* Tells one op from another, but for chance: by its name and its number of leaves. */
+uint64_t td_guide_hash(uint64_t name_hash, uint64_t leaves);
+uint64_t td_name_hash(const char *bytes, size_t length);
 
 /* Reads trace and schedule from the tape. TD_E_INPUT: the schedule does not fit the trace. */
 td_status td_plan_arrays_load(td_plan_arrays *out, const char *path, int64_t trace, int64_t schedule, td_error *err);

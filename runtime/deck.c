@@ -43,6 +43,7 @@ td_status td_deck_create(td_deck **out, td_role *role, td_device *device, uint64
   deck->device = device;
   deck->free_slot = TD_MAP_NONE;
   deck->op_number = -1;
+  if (device && role->ops->attached) role->ops->attached(role, deck);
   *out = deck;
   return TD_OK;
 }
@@ -51,6 +52,9 @@ void td_deck_set_role(td_deck *deck, td_role *role)
 {
   deck->role->ops->destroy(deck->role);
   deck->role = role;
+  if (!deck->device) return;
+  td_residency_reserve_host(deck->residency, 0, NULL);
+  if (role->ops->attached) role->ops->attached(role, deck);
 }
 
 void td_deck_destroy(td_deck *deck)
@@ -93,7 +97,7 @@ td_status td_step_begin(td_deck *deck)
   deck->step++;
   deck->next_sid = 0;
   deck->op_number = -1;
-  deck->demand_faults = 0;
+  deck->n_waits = 0;
   deck->stats = (td_step_stats){.replayed = deck->role->ops->replays};
   if (deck->residency) td_residency_stats_reset(deck->residency);
   deck->step_began_ns = td_now_ns();
@@ -104,15 +108,21 @@ td_status td_step_begin(td_deck *deck)
   return TD_OK;
 }
 
-/* What is away comes back, as far as there is room, and no host copy outlives the step. */
+/* What is away comes back, as far as there is room, and no host copy outlives the step. What was adopted comes back in every case, and
+ * is the caller's alone. */
 static td_status bring_home(td_deck *deck)
 {
   if (!deck->residency) return TD_OK;
   td_status status = td_residency_settle(deck->residency, &deck->error);
-  if (!td_residency_host_bytes(deck->residency)) return status;
+  if (!deck->has_memory && !td_residency_host_bytes(deck->residency)) return status;
   for (uint32_t i = 0; i < deck->n_slots && !status; i++) {
     td_slot *slot = td_deck_slot_at(deck, i);
-    if (!td_slot_living(slot) || !slot->owned || !slot->resident.host) continue;
+    if (!td_slot_living(slot) || !slot->owned) continue;
+    if (slot->resident.key) {
+      if (!slot->resident.gone) status = td_deck_disown(deck, slot);
+      continue;
+    }
+    if (!slot->resident.host) continue;
     status = td_deck_prefetch(deck, slot);
     if (!status && slot->resident.device) td_residency_release_host(deck->residency, &slot->resident);
   }
@@ -124,7 +134,6 @@ static void take_stats(td_deck *deck)
 {
   td_step_stats *stats = &deck->stats;
   stats->step_ns = td_now_ns() - deck->step_began_ns;
-  stats->demand_faults = deck->demand_faults;
   if (!deck->residency) return;
   td_residency_stats moved;
   td_residency_stats_get(deck->residency, &moved);
@@ -177,6 +186,10 @@ static void forget_produced(td_deck *deck)
   for (uint32_t i = 0; i < deck->n_slots; i++) {
     td_slot *slot = td_deck_slot_at(deck, i);
     if (!td_slot_living(slot)) continue;
+    if (slot->resident.key) { /* who holds it has its bytes */
+      if (!slot->resident.gone) td_deck_disown(deck, slot);
+      continue;
+    }
     bool activation = slot->step == deck->step && slot->activation;
     if (activation || (slot->owned && slot->born_step == deck->step)) td_deck_free_slot(deck, slot);
   }
@@ -194,6 +207,12 @@ td_status td_step_abort(td_deck *deck)
   take_stats(deck);
   step_left(deck);
   return status ? status : home;
+}
+
+const td_wait *td_deck_waits(const td_deck *deck, size_t *count)
+{
+  *count = deck->n_waits;
+  return deck->waits;
 }
 
 void td_deck_stats(const td_deck *deck, td_step_stats *out)

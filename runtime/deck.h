@@ -28,7 +28,8 @@ typedef struct td_slot {
   uint64_t step;                /* the step that `sid` and `activation` speak of */
   uint64_t sid;                 /* by first appearance in the step */
   uint32_t next_free;           /* of a free slot */
-  bool owned;                   /* the bytes are in the deck's device memory */
+  uint32_t planned;             /* in a replay: which of the plan's storages it is; UINT32_MAX: none */
+  bool owned;                   /* the deck moves the bytes: they are in its device memory, or adopted */
   bool activation;
   bool freeing;      /* freed while the open op uses it; goes when the op ends */
   td_resident resident; /* `bytes` is the size in every case */
@@ -75,8 +76,10 @@ typedef struct td_role td_role;
 typedef struct td_role_ops {
   const char *name;
   bool replays;
+  void (*attached)(td_role *role, td_deck *deck); /* it is the deck's from here on, and the deck has a device; may be NULL */
   td_status (*step_begin)(td_role *role, td_deck *deck, td_error *err);
   td_status (*op_begin)(td_role *role, td_deck *deck, td_error *err); /* number and name are known */
+  uint64_t (*output_bytes)(td_role *role, td_deck *deck); /* what the op is expected to adopt; may be NULL */
   td_status (*op_check)(td_role *role, td_deck *deck, td_error *err); /* all is known; may refuse; may be NULL */
   td_status (*op_end)(td_role *role, td_deck *deck, td_error *err);   /* SIDs are given; the op is over in any case */
   void (*storage_changed)(td_role *role, td_deck *deck, const td_slot *slot); /* resized; may be NULL */
@@ -101,6 +104,7 @@ typedef struct td_step_listener {
 } td_step_listener;
 
 #define TD_SLOT_CHUNK 256
+#define TD_WAITS_KEPT 256
 
 struct td_deck {
   td_error error;
@@ -110,6 +114,7 @@ struct td_deck {
   td_device *device; /* NULL: records only */
   td_residency *residency;
   uint64_t limit_bytes; /* on the device */
+  bool has_memory;      /* the caller's, whose storages may be adopted */
   td_victims victims;
 
   td_slot **chunks;
@@ -131,8 +136,11 @@ struct td_deck {
   td_buffer region_names;
   bool inner_op; /* an op is open inside a region */
 
-  uint64_t step_began_ns, demand_faults;
+  uint64_t step_began_ns;
   td_step_stats stats;
+  td_wait waits[TD_WAITS_KEPT];
+  td_storage wait_slots[TD_WAITS_KEPT]; /* whose they were */
+  size_t n_waits;
 };
 
 /* Takes over `role` and destroys it with the deck. `limit_bytes` 0: the device's capacity. `device` may be NULL. */
@@ -153,10 +161,16 @@ td_slot *td_deck_find(const td_deck *deck, td_storage storage);
 td_status td_deck_need(td_deck *deck, td_slot *slot);
 /* Evicts the oldest storages that nothing protects until `bytes` more fit, counting those already on their way out. */
 td_status td_deck_make_room(td_deck *deck, uint64_t bytes);
+/* What is over the limit is evicted, whatever it is, and waited for. */
+td_status td_deck_squeeze(td_deck *deck);
+/* Makes room for bytes that the caller is going to adopt, as far as that can be. */
+td_status td_deck_expect(td_deck *deck, uint64_t bytes);
 /* Prefetches a storage that is away. Does nothing where there is no room: it is brought back when needed. */
 td_status td_deck_prefetch(td_deck *deck, td_slot *slot);
 /* Gives the device bytes back; they are lost unless the host copy is current. */
 void td_deck_release_device(td_deck *deck, td_slot *slot);
+/* The bytes of an adopted storage are the caller's alone from here on, on the device; they are brought there first. */
+td_status td_deck_disown(td_deck *deck, td_slot *slot);
 void td_deck_free_slot(td_deck *deck, td_slot *slot);
 void td_deck_free_pending(td_deck *deck);
 void td_storages_finish(td_deck *deck);

@@ -17,6 +17,7 @@ typedef struct extent {
 typedef struct piece {
   char *start;
   uint64_t bytes;
+  bool reserved;
 } piece;
 
 struct td_host_pool {
@@ -29,7 +30,7 @@ struct td_host_pool {
   uint64_t used, reserved;
 };
 
-static uint64_t rounded(uint64_t bytes)
+uint64_t td_host_pool_rounded(uint64_t bytes)
 {
   return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
 }
@@ -106,19 +107,25 @@ static void insert_extent(td_host_pool *pool, char *start, uint64_t bytes)
   }
 }
 
-static td_status add_piece(td_host_pool *pool, uint64_t bytes, td_error *err)
+static td_status add_piece(td_host_pool *pool, uint64_t bytes, bool reserved, td_error *err)
 {
-  if (bytes < PIECE_BYTES) bytes = PIECE_BYTES;
   void *start;
   if (!TD_GROW(pool->pieces, pool->pieces_capacity, pool->n_pieces + 1) ||
       !TD_GROW(pool->free, pool->free_capacity, pool->n_used + pool->n_pieces + 3))
     return td_fail_nomem(err);
   td_status status = pool->device->ops->host_alloc(pool->device, (size_t)bytes, &start, err);
   if (status) return status;
-  pool->pieces[pool->n_pieces++] = (piece){start, bytes};
+  pool->pieces[pool->n_pieces++] = (piece){start, bytes, reserved};
   pool->reserved += bytes;
   insert_extent(pool, start, bytes);
   return TD_OK;
+}
+
+td_status td_host_pool_reserve(td_host_pool *pool, uint64_t bytes, td_error *err)
+{
+  for (size_t i = 0; i < pool->n_pieces; i++) pool->pieces[i].reserved = false;
+  td_host_pool_trim(pool);
+  return bytes ? add_piece(pool, td_host_pool_rounded(bytes), true, err) : TD_OK;
 }
 
 static size_t best_fit(const td_host_pool *pool, uint64_t bytes)
@@ -129,13 +136,20 @@ static size_t best_fit(const td_host_pool *pool, uint64_t bytes)
   return best;
 }
 
+bool td_host_pool_fits(const td_host_pool *pool, uint64_t bytes)
+{
+  bool reserved = false;
+  for (size_t i = 0; i < pool->n_pieces && !reserved; i++) reserved = pool->pieces[i].reserved;
+  return !reserved || best_fit(pool, td_host_pool_rounded(bytes)) < pool->n_free;
+}
+
 td_status td_host_pool_alloc(td_host_pool *pool, uint64_t bytes, void **out, td_error *err)
 {
   if (bytes > SIZE_MAX - ALIGN) return td_fail_nomem(err);
-  bytes = rounded(bytes);
+  bytes = td_host_pool_rounded(bytes);
   size_t i = best_fit(pool, bytes);
   if (i == pool->n_free) {
-    td_status status = add_piece(pool, bytes, err);
+    td_status status = add_piece(pool, bytes < PIECE_BYTES ? PIECE_BYTES : bytes, false, err);
     if (status) return status;
     i = best_fit(pool, bytes);
   }
@@ -152,7 +166,7 @@ td_status td_host_pool_alloc(td_host_pool *pool, uint64_t bytes, void **out, td_
 
 void td_host_pool_free(td_host_pool *pool, void *memory, uint64_t bytes)
 {
-  bytes = rounded(bytes);
+  bytes = td_host_pool_rounded(bytes);
   pool->n_used--;
   pool->used -= bytes;
   insert_extent(pool, memory, bytes);
@@ -162,6 +176,7 @@ void td_host_pool_trim(td_host_pool *pool)
 {
   for (size_t i = pool->n_pieces; i-- > 0;) {
     piece unused = pool->pieces[i];
+    if (unused.reserved) continue;
     size_t at = lower_bound(pool, unused.start);
     if (at == pool->n_free || pool->free[at].start != unused.start || pool->free[at].bytes != unused.bytes) continue;
     remove_extent(pool, at);

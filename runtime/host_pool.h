@@ -13,6 +13,12 @@ td_status td_host_pool_create(td_host_pool **out, td_device *device, td_error *e
 /* Gives everything back to the device, what is still in use included. NULL is allowed. */
 void td_host_pool_destroy(td_host_pool *pool);
 
+/* Takes one piece of `bytes` from the device, which stays until the next call or the end. 0: none. */
+td_status td_host_pool_reserve(td_host_pool *pool, uint64_t bytes, td_error *err);
+
+/* Can `bytes` be had without asking the device? True where nothing is reserved, since then nobody counts on it. */
+bool td_host_pool_fits(const td_host_pool *pool, uint64_t bytes);
+
 td_status td_host_pool_alloc(td_host_pool *pool, uint64_t bytes, void **out, td_error *err);
 void td_host_pool_free(td_host_pool *pool, void *memory, uint64_t bytes);
 
@@ -20,6 +26,9 @@ void td_host_pool_free(td_host_pool *pool, void *memory, uint64_t bytes);
 void td_host_pool_trim(td_host_pool *pool);
 
 uint64_t td_host_pool_used(const td_host_pool *pool);     /* bytes handed out */
+/* What an allocation of `bytes` takes. */
+uint64_t td_host_pool_rounded(uint64_t bytes);
+
 uint64_t td_host_pool_reserved(const td_host_pool *pool); /* bytes taken from the device */
 
 #endif

@@ -15,7 +15,7 @@ td_status td_deck_op_open(td_deck *deck, const char *name, size_t length, const 
 {
   td_open_op *op = &deck->op;
   op->name.length = 0;
-  if (!td_buffer_append(&op->name, name, length) || !td_buffer_text(&op->name, suffix))
+  if (!td_buffer_append(&op->name, name, length) || (opaque && !td_buffer_text(&op->name, suffix)))
     return td_fail_nomem(&deck->error);
   op->n_accesses = op->n_outputs = 0;
   op->leaves = op->dur_ns = op->started_ns = 0;
@@ -42,6 +42,8 @@ static td_status start(td_deck *deck)
     if (!status && op->accesses[i].kind == TD_WRITE)
       status = td_residency_written(deck->residency, &slot->resident, &deck->error);
   }
+  if (!status && deck->has_memory && deck->role->ops->output_bytes)
+    status = td_deck_expect(deck, deck->role->ops->output_bytes(deck->role, deck));
   if (!status) op->running = true;
   return status;
 }
@@ -90,7 +92,7 @@ td_status td_deck_op_close(td_deck *deck, uint64_t dur_ns)
   status = deck->role->ops->op_end(deck->role, deck, &deck->error);
   deck->stats.ops++;
   forget_op(deck);
-  return status;
+  return !status && deck->has_memory ? td_deck_squeeze(deck) : status;
 }
 
 /* ---- what it touches ------------------------------------------------------------------------------------------ */

@@ -57,7 +57,7 @@ static td_slot *new_slot(td_deck *deck)
   deck->free_slot = slot->next_free;
   uint64_t used = ((slot->handle.id & ~TD_SLOT_FREE) >> 32) + 1;
   uint32_t number = (uint32_t)slot->handle.id - 1;
-  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE};
+  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE, .planned = UINT32_MAX};
   slot->touched = deck->touch_stamp;
   slot->born_step = deck->in_step ? deck->step : 0;
   slot->born_op = deck->op.open ? deck->op_stamp : 0;
@@ -80,6 +80,7 @@ void td_deck_free_slot(td_deck *deck, td_slot *slot)
     td_map_remove(&deck->keys, slot->key);
   if (slot->owned) {
     td_victims_remove(&deck->victims, &slot->victim);
+    if (slot->resident.key) td_residency_gone(deck->residency, &slot->resident);
     td_residency_drop(deck->residency, &slot->resident);
   }
   give_back_slot(deck, slot);
@@ -118,7 +119,9 @@ void td_storages_finish(td_deck *deck)
 {
   for (uint32_t i = 0; i < deck->n_slots; i++) {
     td_slot *slot = td_deck_slot_at(deck, i);
-    if (td_slot_living(slot) && slot->owned) td_residency_drop(deck->residency, &slot->resident);
+    if (!td_slot_living(slot) || !slot->owned) continue;
+    if (slot->resident.key && !slot->resident.gone) td_deck_disown(deck, slot);
+    else td_residency_drop(deck->residency, &slot->resident);
   }
   for (size_t i = 0; i < deck->n_chunks; i++) free(deck->chunks[i]);
   free(deck->chunks);
@@ -149,6 +152,13 @@ static uint64_t lacking(const td_deck *deck, uint64_t more)
   return staying > deck->limit_bytes - more ? staying - (deck->limit_bytes - more) : 0;
 }
 
+/* Code inside a region may hold on to the caller's memory, whichever of its ops named it. */
+static bool in_use_now(const td_deck *deck, const td_slot *slot)
+{
+  if (slot->touched == deck->touch_stamp) return true;
+  return deck->open_regions && slot->resident.key && (in_open_op(deck, slot) || slot->born_op == deck->op_stamp);
+}
+
 td_status td_deck_make_room(td_deck *deck, uint64_t bytes)
 {
   td_victim *victim = NULL, **in_use = NULL; /* set aside while looking, since the op uses them */
@@ -156,7 +166,7 @@ td_status td_deck_make_room(td_deck *deck, uint64_t bytes)
   uint64_t in_use_bytes = 0;
   td_status status = TD_OK;
   while (!status && bytes <= deck->limit_bytes && lacking(deck, bytes) && (victim = td_victims_pop(&deck->victims))) {
-    if (slot_of(victim)->touched != deck->touch_stamp) {
+    if (!in_use_now(deck, slot_of(victim))) {
       status = evict(deck, slot_of(victim));
       continue;
     }
@@ -177,22 +187,49 @@ td_status td_deck_make_room(td_deck *deck, uint64_t bytes)
   return status;
 }
 
+td_status td_deck_squeeze(td_deck *deck)
+{
+  td_victim *victim;
+  td_status status = TD_OK;
+  while (!status && lacking(deck, 0) && (victim = td_victims_pop(&deck->victims))) status = evict(deck, slot_of(victim));
+  return status ? status : td_residency_wait_for_room(deck->residency, 0, &deck->error);
+}
+
+td_status td_deck_expect(td_deck *deck, uint64_t bytes)
+{
+  td_status status = lacking(deck, bytes) ? td_deck_make_room(deck, bytes) : TD_OK;
+  if (status && status != TD_E_BUDGET) return status;
+  return td_residency_wait_for_room(deck->residency, bytes, &deck->error);
+}
+
 static td_status made_resident(td_deck *deck, td_slot *slot)
 {
   return td_victims_add(&deck->victims, &slot->victim) ? TD_OK : td_fail_nomem(&deck->error);
+}
+
+/* For the statistics; the first ones of a step by name. */
+static void note_wait(td_deck *deck, const td_slot *slot, const td_needed *needed)
+{
+  td_step_stats *stats = &deck->stats;
+  if (needed->away) stats->demand_faults++;
+  else stats->late_prefetches++;
+  if (deck->n_waits == TD_WAITS_KEPT) return;
+  deck->waits[deck->n_waits++] = (td_wait){.op = deck->op_number,
+                                           .sid = slot->step == deck->step ? slot->sid : TD_SID_NONE,
+                                           .bytes = slot->resident.bytes,
+                                           .waited_ns = needed->waited_ns,
+                                           .was_away = needed->away};
+  deck->wait_slots[deck->n_waits - 1] = slot->handle;
 }
 
 td_status td_deck_need(td_deck *deck, td_slot *slot)
 {
   slot->touched = deck->touch_stamp;
   td_status status = slot->resident.device ? TD_OK : td_deck_make_room(deck, slot->resident.bytes);
-  bool faulted = false;
-  if (!status) status = td_residency_need(deck->residency, &slot->resident, &faulted, &deck->error);
-  if (!status && faulted) {
-    deck->demand_faults++;
-    status = made_resident(deck, slot);
-  }
-  return status;
+  td_needed needed = {0};
+  if (!status) status = td_residency_need(deck->residency, &slot->resident, &needed, &deck->error);
+  if (!status && (needed.away || needed.waited_ns)) note_wait(deck, slot, &needed);
+  return !status && needed.away ? made_resident(deck, slot) : status;
 }
 
 td_status td_deck_prefetch(td_deck *deck, td_slot *slot)
@@ -200,6 +237,25 @@ td_status td_deck_prefetch(td_deck *deck, td_slot *slot)
   if (slot->resident.device || lacking(deck, slot->resident.bytes) > 0) return TD_OK;
   td_status status = td_residency_copy_h2d(deck->residency, &slot->resident, &deck->error);
   return status == TD_OK ? made_resident(deck, slot) : status == TD_E_NOMEM ? TD_OK : status;
+}
+
+/* Bytes that have to come back come back, over the limit too: the storage is the caller's, who may read it next. */
+td_status td_deck_disown(td_deck *deck, td_slot *slot)
+{
+  td_status status = TD_OK;
+  if (!slot->resident.device) {
+    td_deck_make_room(deck, slot->resident.bytes); /* as far as that can be */
+    uint64_t limit = td_residency_limit(deck->residency, UINT64_MAX);
+    status = td_residency_need(deck->residency, &slot->resident, NULL, &deck->error);
+    td_residency_limit(deck->residency, limit);
+  }
+  if (!status) status = td_residency_written(deck->residency, &slot->resident, &deck->error); /* no copy uses it any more */
+  if (status) return status;
+  td_victims_remove(&deck->victims, &slot->victim);
+  td_residency_release_host(deck->residency, &slot->resident);
+  td_residency_disown(deck->residency, &slot->resident);
+  slot->owned = false;
+  return TD_OK;
 }
 
 void td_deck_release_device(td_deck *deck, td_slot *slot)
@@ -249,6 +305,46 @@ td_status td_storage_alloc(td_deck *deck, uint64_t bytes, td_storage *storage)
   return TD_OK;
 }
 
+td_status td_deck_set_memory(td_deck *deck, const td_memory *memory)
+{
+  if (!deck->device) return td_deck_fail(deck, TD_E_STATE, "this deck has no device to copy from and to");
+  if (deck->in_step || deck->has_memory) return td_deck_fail(deck, TD_E_STATE, "memory is set once, outside a step");
+  if (!memory->alloc || !memory->free || !memory->pointer || !memory->hold || !memory->drop)
+    return td_deck_fail(deck, TD_E_ARG, "memory needs alloc, free, pointer, hold and drop");
+  td_residency_set_memory(deck->residency, memory);
+  deck->has_memory = true;
+  return TD_OK;
+}
+
+td_status td_storage_adopt(td_deck *deck, uint64_t key, uint64_t bytes, td_storage *storage)
+{
+  if (!deck->has_memory) return td_deck_fail(deck, TD_E_STATE, "this deck has no memory of the caller's to move storages in");
+  if (!key || td_map_get(&deck->keys, key) != TD_MAP_NONE)
+    return td_deck_fail(deck, TD_E_ARG, "a storage is adopted under a key of its own");
+  td_storage born;
+  td_status status = td_storage_born(deck, key, bytes, &born);
+  if (status) return status;
+  td_slot *slot = td_deck_find(deck, born);
+  slot->owned = true;
+  slot->resident.key = key;
+  slot->victim = (td_victim){.op = deck->op_stamp, .bytes = bytes};
+  td_residency_adopt(deck->residency, &slot->resident);
+  status = made_resident(deck, slot);
+  if (!status && !deck->op.open) status = td_deck_squeeze(deck);
+  if (status)
+    td_deck_free_slot(deck, slot);
+  else
+    *storage = born;
+  return status;
+}
+
+td_status td_storage_restore(td_deck *deck, td_storage storage)
+{
+  td_slot *slot = td_deck_slot(deck, storage);
+  if (!slot) return TD_E_NOT_FOUND;
+  return slot->owned ? td_deck_need(deck, slot) : TD_OK;
+}
+
 td_status td_storage_find(td_deck *deck, uint64_t key, td_storage *storage)
 {
   uint32_t number = key ? td_map_get(&deck->keys, key) : TD_MAP_NONE;
@@ -257,11 +353,31 @@ td_status td_storage_find(td_deck *deck, uint64_t key, td_storage *storage)
   return TD_OK;
 }
 
+/* A storage that the caller gave other bytes: a host copy is not of them. */
+static td_status resize_adopted(td_deck *deck, td_slot *slot, uint64_t bytes)
+{
+  if (!slot->resident.device) return td_deck_fail(deck, TD_E_STATE, "the size of a storage that is away does not change");
+  td_status status = td_residency_written(deck->residency, &slot->resident, &deck->error);
+  if (status) return status;
+  td_residency_release_host(deck->residency, &slot->resident);
+  td_victims_remove(&deck->victims, &slot->victim);
+  td_residency_disown(deck->residency, &slot->resident);
+  slot->resident.key = slot->key;
+  slot->resident.bytes = slot->victim.bytes = bytes;
+  td_residency_adopt(deck->residency, &slot->resident);
+  return made_resident(deck, slot);
+}
+
 td_status td_storage_resized(td_deck *deck, td_storage storage, uint64_t bytes)
 {
   td_slot *slot = td_deck_slot(deck, storage);
   if (!slot) return TD_E_NOT_FOUND;
-  if (slot->owned) return td_deck_fail(deck, TD_E_STATE, "the size of a storage in the deck's own memory does not change");
+  if (slot->owned && !slot->resident.key)
+    return td_deck_fail(deck, TD_E_STATE, "the size of a storage in the deck's own memory does not change");
+  if (slot->owned) {
+    td_status status = resize_adopted(deck, slot, bytes);
+    if (status) return status;
+  }
   slot->resident.bytes = bytes;
   if (slot->step == deck->step && deck->in_step && deck->role->ops->storage_changed)
     deck->role->ops->storage_changed(deck->role, deck, slot);
@@ -306,16 +422,33 @@ td_status td_storage_freed(td_deck *deck, td_storage storage)
 void *td_data(td_deck *deck, td_storage storage)
 {
   td_slot *slot = td_deck_find(deck, storage);
-  return slot && slot->owned ? slot->resident.device : NULL;
+  return slot && slot->owned ? td_residency_pointer(deck->residency, &slot->resident) : NULL;
+}
+
+/* The storage, if `bytes` of it can be copied. */
+static td_slot *slot_to_copy(td_deck *deck, td_storage storage, uint64_t bytes)
+{
+  td_slot *slot = td_deck_slot(deck, storage);
+  if (slot && !slot->owned) {
+    td_deck_fail(deck, TD_E_STATE, "the bytes of this storage are the caller's");
+    return NULL;
+  }
+  if (slot && bytes > slot->resident.bytes) {
+    td_deck_fail(deck, TD_E_ARG, "%llu bytes asked for of a storage of %llu", (unsigned long long)bytes,
+                 (unsigned long long)slot->resident.bytes);
+    return NULL;
+  }
+  return slot;
 }
 
 td_status td_fetch(td_deck *deck, td_storage storage, void *to, uint64_t bytes)
 {
-  td_slot *slot = td_deck_slot(deck, storage);
-  if (!slot) return TD_E_NOT_FOUND;
-  if (!slot->owned) return td_deck_fail(deck, TD_E_STATE, "the bytes of this storage are the caller's");
-  if (bytes > slot->resident.bytes)
-    return td_deck_fail(deck, TD_E_ARG, "%llu bytes asked for of a storage of %llu", (unsigned long long)bytes,
-                        (unsigned long long)slot->resident.bytes);
-  return td_residency_fetch(deck->residency, &slot->resident, to, bytes, &deck->error);
+  td_slot *slot = slot_to_copy(deck, storage, bytes);
+  return slot ? td_residency_fetch(deck->residency, &slot->resident, to, bytes, &deck->error) : deck->error.status;
+}
+
+td_status td_store(td_deck *deck, td_storage storage, const void *from, uint64_t bytes)
+{
+  td_slot *slot = slot_to_copy(deck, storage, bytes);
+  return slot ? td_residency_store(deck->residency, &slot->resident, from, bytes, &deck->error) : deck->error.status;
 }

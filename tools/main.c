@@ -14,7 +14,7 @@
 static const verb *const verbs[] = {&verb_import, &verb_export,  &verb_info,    &verb_verify, &verb_recover, &verb_plan,
                                     &verb_simulate, &verb_replay, &verb_view, &verb_sql, &verb_merge, &verb_trim, &verb_compact,
                                     &verb_ops, &verb_storages, &verb_top, &verb_explain, &verb_check, &verb_diff,
-                                    &verb_sharding, NULL};
+                                    &verb_sharding, &verb_devices, NULL};
 
 static const verb *find_verb(const char *name)
 {
@@ -65,6 +65,14 @@ static void unknown_option(const args *args, const char *given)
   trouble(args, "unknown or ambiguous option %s%s; see tapedeck %s --help", given, hint, args->verb->name);
 }
 
+/* "cuda:1" is a device of the kind "cuda". */
+static bool is_word(const option_def *option, const char *value, const char *word)
+{
+  size_t length = strlen(word);
+  if (strncmp(value, word, length) != 0) return false;
+  return !value[length] || (value[length] == ':' && strcmp(option->value, "DEVICE") == 0);
+}
+
 /* Where an option takes one of some words, its value is one. */
 static bool check_words(const args *args)
 {
@@ -73,7 +81,7 @@ static bool check_words(const args *args)
   for (int i = 0; args->verb->options[i].name; i++) {
     const char *value = args->values[i];
     bool known = !value || !option_words(&args->verb->options[i], &list);
-    for (size_t k = 0; !known && list.at[k]; k++) known = strcmp(value, list.at[k]) == 0;
+    for (size_t k = 0; !known && list.at[k]; k++) known = is_word(&args->verb->options[i], value, list.at[k]);
     if (known) continue;
     trouble(args, "--%s %s: expected %s%s", args->verb->options[i].name, value, join_words(list.at, all, sizeof all),
             did_you_mean(value, list.at, hint, sizeof hint));

@@ -52,6 +52,7 @@ static void draw(uint64_t done, uint64_t total, const char *unit, uint64_t elaps
     if (s < 360000) snprintf(left, sizeof left, ", %d:%02d left", (int)s / 60, (int)s % 60);
   }
   snprintf(right, sizeof right, "%s, %s/s%s", amount((double)done, unit, size, sizeof size), amount(per_s, unit, rate, sizeof rate), left);
+  progress_drawn = 1; /* before it is: a signal may come between */
   int room = columns() - (int)strlen(bar.what) - (int)strlen(right) - 12;
   if (!total || room < 4) {
     fprintf(stderr, "\r\033[K%s  %.*s", bar.what, columns() > 40 ? columns() - 20 : 20, right);
@@ -63,7 +64,6 @@ static void draw(uint64_t done, uint64_t total, const char *unit, uint64_t elaps
     fprintf(stderr, "] %3d%% %s", (int)(100 * (double)done / (double)total), right);
   }
   fflush(stderr);
-  progress_drawn = 1;
 }
 
 void progress_show(uint64_t done, uint64_t total, const char *unit)

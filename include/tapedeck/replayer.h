@@ -17,18 +17,24 @@ typedef enum td_policy {
   TD_RERECORD,    /* the same; a session then records and plans anew */
 } td_policy;
 
+#define TD_LIMIT_OF_SCHEDULE UINT64_MAX
+#define TD_EVERY (-1) /* in place of a trace's number */
+
 typedef struct td_replayer_options {
   const char *path;  /* the tape; it is read here and not kept open */
-  int64_t trace;     /* TD_NEWEST or its number */
+  int64_t trace;     /* TD_NEWEST, its number, or TD_EVERY: all that have a schedule, each a variant of the step */
   int64_t schedule;  /* TD_NEWEST or its number */
   td_device *device; /* required. Must outlive the deck */
   td_policy policy;
+  uint64_t limit_bytes; /* the most bytes on the device; 0: its capacity; TD_LIMIT_OF_SCHEDULE: what the schedule was made for */
   unsigned window;   /* TD_RESYNC: how far from its place the trace is looked for, in ops; 0: 64 */
 } td_replayer_options;
 
 /* Each op of a step is checked against the trace: its name, its leaves, and the sizes of its outputs. Under TD_STRICT a step that is
  * not the recorded one fails with TD_E_DIVERGED. Under the others it goes on: while ops are passed through no action is carried out,
- * and what is away is brought back when it is used; td_step_stats counts these ops.
+ * and what is away is brought back when it is used; td_step_stats counts these ops. Of several traces all are followed as long as the
+ * step is theirs, and the actions of one that still is are carried out; a step diverges when it has left all of them.
+ * A copy to the device that came too late in one step is begun earlier in the next.
  * TD_E_INPUT: the schedule does not fit the trace, as an action that is no COPY_H2D in a pre phase. */
 TD_API td_status td_replayer_create(td_deck **out, const td_replayer_options *options, td_error *err);
 

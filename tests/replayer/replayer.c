@@ -288,7 +288,7 @@ Test(replayer, more_ops_than_the_trace_are_refused)
   td_storage s = make('a');
   nothing(), use(s, 'a'), overwrite(s, 'b'), nothing(), use(s, 'b');
   REFUSED(td_op_begin(deck, "surplus"), TD_E_DIVERGED);
-  EXPECT_MESSAGE_BEGINS("op 6: expected the end of the step, found 'surplus'; recorded there: ");
+  EXPECT_MESSAGE_BEGINS("op 6: expected the end of the step, found 'surplus'; recorded: ");
   CHECK(td_step_end(deck));
 }
 
@@ -299,7 +299,7 @@ Test(replayer, another_name_is_refused_and_the_right_one_still_taken)
   start_replay(0);
   CHECK(td_step_begin(deck));
   REFUSED(td_op_begin(deck, "take"), TD_E_DIVERGED);
-  EXPECT_MESSAGE_BEGINS("op 0: expected 'make', found 'take'; recorded there: ");
+  EXPECT_MESSAGE_BEGINS("op 0: expected 'make', found 'take'; recorded: ");
   make('a');
   CHECK(td_step_abort(deck));
   one_storage_step();
@@ -315,14 +315,14 @@ Test(replayer, other_leaves_and_sizes_are_refused)
   CHECK(td_op_begin(deck, "make"));
   CHECK(td_leaves(deck, 2));
   REFUSED(td_op_end(deck, 0), TD_E_DIVERGED);
-  EXPECT_MESSAGE_BEGINS("op 0 'make': expected 1 output leaves, found 2; recorded there: ");
+  EXPECT_MESSAGE_BEGINS("op 0 'make': expected 1 output leaves, found 2; recorded: ");
   CHECK(td_leaves(deck, 1));
   REFUSED(td_op_end(deck, 0), TD_E_DIVERGED);
-  EXPECT_MESSAGE_BEGINS("op 0 'make': expected a storage of 1000 bytes at leaf 0, found none; recorded there: ");
+  EXPECT_MESSAGE_BEGINS("op 0 'make': expected a storage of 1000 bytes at leaf 0, found none; recorded: ");
   CHECK(td_storage_alloc(deck, 999, &s));
   CHECK(td_output(deck, 0, s));
   REFUSED(td_op_end(deck, 0), TD_E_DIVERGED);
-  EXPECT_MESSAGE_BEGINS("op 0 'make': expected 1000 bytes at leaf 0, found 999; recorded there: ");
+  EXPECT_MESSAGE_BEGINS("op 0 'make': expected 1000 bytes at leaf 0, found 999; recorded: ");
   CHECK(td_op_abort(deck));
 }
 
@@ -334,7 +334,7 @@ Test(replayer, a_step_that_ends_early_is_told_and_over)
   CHECK(td_step_begin(deck));
   make('a');
   REFUSED(td_step_end(deck), TD_E_DIVERGED);
-  EXPECT_MESSAGE_BEGINS("the step ended after 1 of 6 ops; expected 'nothing'; recorded there: ");
+  EXPECT_MESSAGE_BEGINS("the step ended after 1 of 6 ops; expected 'nothing'; recorded: ");
   cr_expect_not(td_in_step(deck));
   one_storage_step();
 }
@@ -399,7 +399,7 @@ Test(replayer, the_message_shows_the_ops_around)
   p.change_at = 3;
   CHECK(program_step(&p, deck));
   cr_expect_str_eq(td_replayer_divergence(deck),
-                   "op 3: expected 'forward', found 'renamed'; recorded there: forward, forward, [forward], forward, forward");
+                   "op 3: expected 'forward', found 'renamed'; recorded: forward, forward, [forward], forward, forward; run: forward, forward, [renamed]");
 }
 
 /* ---- schedules that fit no trace ------------------------------------------------------------------------------ */

@@ -74,6 +74,40 @@ static bool replayed(void)
   return stats.replayed;
 }
 
+static int take_number(void *context, int n, const char *const *names, const td_value *values)
+{
+  (void)n, (void)names;
+  *(int64_t *)context = values[0].integer;
+  return 0;
+}
+
+static int64_t number(td_tape *tape, const char *sql)
+{
+  int64_t result = -1;
+  cr_assert_eq(td_tape_sql(tape, sql, take_number, &result, &err), TD_OK, "%s", err.message);
+  return result;
+}
+
+/* A number among the tape's meta, or the length of a text there. */
+static int64_t meta_number(td_tape *tape, const char *what)
+{
+  char sql[200];
+  bool length = strncmp(what, "length(", 7) == 0;
+  snprintf(sql, sizeof sql, length ? "SELECT length(value) FROM meta WHERE key = '%.*s'" : "SELECT CAST(value AS INTEGER) FROM meta WHERE key = '%.*s'",
+           length ? (int)strlen(what) - 8 : (int)strlen(what), what + (length ? 7 : 0));
+  return number(tape, sql);
+}
+
+static void expect_traces(int64_t n)
+{
+  td_tape *tape;
+  int64_t count;
+  cr_assert_eq(td_tape_open(&tape, path, &err), TD_OK, "%s", err.message);
+  cr_assert_eq(td_tape_trace_count(tape, &count, &err), TD_OK);
+  cr_expect_eq(count, n);
+  td_tape_close(tape);
+}
+
 /* 7 */
 Test(session, warms_up_until_two_steps_are_alike_then_replays_the_same_bits)
 {
@@ -92,9 +126,9 @@ Test(session, warms_up_until_two_steps_are_alike_then_replays_the_same_bits)
   cr_expect_eq(got.loss_value, wanted.loss_value);
 }
 
-/* The program changes for good: three steps pass through, two are recorded, and then the new step is replayed; all with the bits
- * that the same program has without a session. */
-Test(session, records_anew_when_the_program_has_changed)
+/* The program changes for good: three steps pass through, one is recorded, and then the new step is replayed; all with the bits
+ * that the same program has without a session. Where the tape may hold one step only, it begins anew with two that are alike. */
+static void change_for_good(unsigned max_variants, int n_recorded, int64_t n_traces)
 {
   program wanted, got;
   uint64_t peak;
@@ -110,18 +144,122 @@ Test(session, records_anew_when_the_program_has_changed)
   peak = stats.peak_bytes;
   close_deck();
 
-  start(peak / 2, 0);
+  open_device(peak / 2);
+  td_session_options options = {.path = path, .device = device, .max_variants = max_variants};
+  cr_assert_eq(td_session_create(&deck, &options, &err), TD_OK, "%s", err.message);
   CHECK(program_init(&got, deck));
   for (int i = 0; i < 12; i++) {
     got.change = i < 4 ? PROGRAM_UNCHANGED : PROGRAM_NO_DROPOUT;
     CHECK(program_step(&got, deck));
     td_deck_stats(deck, &stats);
-    bool recorded = i < 2 || i == 7 || i == 8, diverged = i >= 4 && i < 7;
+    bool recorded = i < 2 || (i >= 7 && i < 7 + n_recorded), diverged = i >= 4 && i < 7;
     cr_expect_eq(stats.replayed, !recorded, "step %d", i);
     cr_expect_eq(stats.diverged_ops > 0, diverged, "step %d", i);
   }
   cr_expect_eq(memcmp(got.weights, wanted.weights, sizeof got.weights), 0);
   cr_expect_eq(got.loss_value, wanted.loss_value);
+  expect_traces(n_traces);
+}
+
+Test(session, learns_a_step_when_the_program_has_changed)
+{
+  change_for_good(0, 1, 2);
+}
+
+Test(session, begins_anew_where_the_tape_is_full)
+{
+  change_for_good(1, 2, 1);
+}
+
+/* Two programs by turns: both are in the tape in the end, each is replayed, and nothing diverges any more. */
+Test(session, replays_variants_by_turns)
+{
+  enum { STEPS = 24 };
+  program wanted, got;
+  td_step_stats stats;
+  open_device(0);
+  cr_assert_eq(td_recorder_create(&deck, &(td_recorder_options){.path = path, .device = device}, &err), TD_OK);
+  CHECK(program_init(&wanted, deck));
+  for (int i = 0; i < STEPS; i++) {
+    wanted.change = i > 3 && i % 2 ? PROGRAM_NO_DROPOUT : PROGRAM_UNCHANGED;
+    CHECK(program_step(&wanted, deck));
+  }
+  td_deck_stats(deck, &stats);
+  uint64_t peak = stats.peak_bytes;
+  close_deck();
+  start(peak / 2, 0);
+  CHECK(program_init(&got, deck));
+  for (int i = 0; i < STEPS; i++) {
+    got.change = i > 3 && i % 2 ? PROGRAM_NO_DROPOUT : PROGRAM_UNCHANGED;
+    CHECK(program_step(&got, deck));
+    td_deck_stats(deck, &stats);
+    if (i < 14) continue;
+    cr_expect(stats.replayed, "step %d", i);
+    cr_expect_eq(stats.diverged_ops, 0, "step %d: %s", i, td_replayer_divergence(deck));
+    cr_expect_eq(stats.trace, i % 2 ? 2 : 1);
+  }
+  cr_expect_eq(memcmp(got.weights, wanted.weights, sizeof got.weights), 0);
+  cr_expect_eq(got.loss_value, wanted.loss_value);
+  expect_traces(2);
+  cr_expect_eq(temp_dir_count(&dir), 1, "nothing is left beside the tape");
+}
+
+/* The second run of a job needs no warm-up. */
+Test(session, resumes_a_tape)
+{
+  program wanted, got;
+  uint64_t peak = reference(&wanted, 3);
+  for (int run = 0; run < 2; run++) {
+    open_device(peak / 2);
+    td_session_options options = {.path = path, .device = device, .resume = true, .budget_bytes = peak / 2 + (unsigned)run};
+    cr_assert_eq(td_session_create(&deck, &options, &err), TD_OK, "%s", err.message);
+    CHECK(program_init(&got, deck));
+    for (int i = 0; i < 3; i++) {
+      CHECK(program_step(&got, deck));
+      cr_expect(replayed());
+    }
+    cr_expect_eq(memcmp(got.weights, wanted.weights, sizeof got.weights), 0);
+    close_deck();
+  }
+}
+
+Test(session, what_cannot_be_resumed_is_told_and_left_alone)
+{
+  FILE *file = fopen(path, "w");
+  fputs("a letter", file);
+  fclose(file);
+  open_device(1000);
+  td_session_options options = {.path = path, .device = device, .resume = true};
+  cr_expect_eq(td_session_create(&deck, &options, &err), TD_E_FORMAT);
+  char text[16] = "";
+  file = fopen(path, "r");
+  cr_expect_not_null(fgets(text, sizeof text, file));
+  fclose(file);
+  cr_expect_str_eq(text, "a letter");
+  options.path = temp_file(&dir, "none.tape"); /* what is not there is recorded */
+  cr_expect_eq(td_session_create(&deck, &options, &err), TD_OK);
+}
+
+Test(session, keeps_meta_and_the_link_that_it_measured)
+{
+  program p;
+  td_tape *tape;
+  td_schedule *schedule;
+  uint64_t peak = reference(&p, 1);
+  open_device(0);
+  td_session_options options = {
+      .path = path, .device = device, .budget_bytes = peak / 2, .max_warmups = 1, .meta = &(td_meta){"model", "small"}, .n_meta = 1};
+  cr_assert_eq(td_session_create(&deck, &options, &err), TD_OK, "%s", err.message);
+  CHECK(program_init(&p, deck));
+  CHECK(program_step(&p, deck));
+  cr_assert_eq(td_tape_open(&tape, path, &err), TD_OK, "%s", err.message);
+  cr_assert_eq(td_tape_load_schedule(tape, TD_NEWEST, TD_NEWEST, &schedule, &err), TD_OK);
+  cr_expect_eq(meta_number(tape, "d2h_bytes_per_s"), (int64_t)(schedule->d2h_bytes_per_s + 0.5));
+  cr_expect_eq(meta_number(tape, "h2d_bytes_per_s"), (int64_t)(schedule->h2d_bytes_per_s + 0.5));
+  cr_expect_geq(meta_number(tape, "d2h_latency_ns"), 0);
+  cr_expect_eq(meta_number(tape, "length(model)"), 5);
+  td_schedule_destroy(schedule);
+  td_tape_close(tape);
 }
 
 Test(session, plans_after_an_empty_step_too)
