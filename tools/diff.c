@@ -1,4 +1,4 @@
-/* diff: what is different between two steps, or between two schedules of one step. */
+/* diff: what is different between two steps, between two schedules of one step, or between a plan and its run. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include <tapedeck/planner.h>
 #include <tapedeck/size.h>
 
+#include "diff_run.h"
 #include "diff_text.h"
 #include "listing.h"
 #include "uses.h"
@@ -332,13 +333,16 @@ static int run(const args *args)
 {
   side a = {.path = args->operands[0]}, b = {.path = args->operands[args->n_operands > 1 ? 1 : 0]};
   int64_t context;
-  bool one_will_do = arg(args, "traces") || arg(args, "schedules");
-  if (args->n_operands > 2 || (args->n_operands == 1 && !one_will_do))
-    return trouble(args, "expected A B, or A with --traces X:Y or --schedules X:Y; see tapedeck diff --help");
+  bool of_run = arg(args, "run"), one_will_do = of_run || arg(args, "traces") || arg(args, "schedules");
+  if (args->n_operands > (of_run ? 1 : 2) || (args->n_operands == 1 && !one_will_do))
+    return trouble(args, "expected A B, or A with --traces X:Y, --schedules X:Y or --run N; see tapedeck diff --help");
+  if (of_run && (arg(args, "traces") || arg(args, "schedules"))) return trouble(args, "--run stands alone: a run knows its trace and schedule");
   if (!pair_arg(args, "traces", &a.number, &b.number) || !pair_arg(args, "schedules", &a.schedule_number, &b.schedule_number) ||
       !number_arg(args, "context", 3, &context))
     return EXIT_TROUBLE;
-  int exit_code = load(args, &a) && load(args, &b) ? compare(args, &a, &b, context) : EXIT_TROUBLE;
+  int exit_code = EXIT_TROUBLE;
+  if (of_run && load(args, &a)) exit_code = diff_run(args, a.tape, a.trace, a.info.trace);
+  else if (!of_run && load(args, &a) && load(args, &b)) exit_code = compare(args, &a, &b, context);
   finish(&a);
   finish(&b);
   return exit_code;
@@ -349,6 +353,7 @@ static const option_def options[] = {{"quiet", NULL, "print nothing; only the ex
                                      {"limit", "N", "changes to show, or all; default: 40", 'n'},
                                      {"traces", "X:Y", "trace X of A beside Y of B; default: the newest", '\0'},
                                      {"schedules", "X:Y", "compare these schedules, or newest, in place of the traces", '\0'},
+                                     {"run", "N", "what this run did, or the newest, beside what its schedule planned", '\0'},
                                      OPTION_JSON,
                                      {0}};
 
@@ -356,7 +361,7 @@ const verb verb_diff = {
     .name = "diff",
     .operands = "A [B]",
     .n_operands = AT_LEAST_ONE,
-    .summary = "Say what is different between two steps, or two schedules of one",
+    .summary = "Say what is different between two steps, two schedules, or a plan and its run",
     .details = "Durations never differ, and SIDs are compared by where they first appear. A change that is made in many places, as in each\n"
                "layer, is shown once. Exit code 0: the same; 1: different. With one tape, two of its traces or schedules are compared.",
     .example = "tapedeck diff monday.tape tuesday.tape",

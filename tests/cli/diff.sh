@@ -55,6 +55,16 @@ show diff a.tape --schedules 1:2
 show diff a.tape sids.tape --schedules 1:newest
 show diff a.tape --schedules 1:2 --json
 show diff a.tape renamed.tape --schedules newest
+# A plan and its runs.
+show diff a.tape --run newest
+"$T" replay a.tape --schedule 1 --report >/dev/null
+"$T" replay a.tape --schedule 2 --report >/dev/null
+"$T" diff a.tape --run newest | sed -e 's/, [0-9-]* [0-9:]* UTC//' -e '/^step/d' -e '/^stall/d' -e '/^$/,$ { /waited/,$d; }'
+"$T" diff a.tape --run 1 --json | grep -v -e _ns -e waits
+"$T" diff a.tape --run 1 -q && echo "= as planned"
+show diff a.tape --run 9
+show diff a.tape b.tape --run 1
+show diff a.tape --run 1 --schedules 1:2
 show diff a.tape
 show diff a.tape sids.tape time.tape
 show diff a.tape nowhere.tape
