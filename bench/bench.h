@@ -30,5 +30,6 @@ double bench_fewest_bytes(const td_trace *trace, uint64_t budget, bool early);
 void bench_tape(void);
 void bench_plan(void);
 void bench_replay(void);
+void bench_diff(void);
 
 #endif

@@ -1,4 +1,5 @@
 /* import: from interchange JSON to a tape. */
+#include "progress.h"
 #include "verbs.h"
 
 static int run(const args *args)
@@ -11,7 +12,9 @@ static int run(const args *args)
   if (!number_arg(args, "level", 9, &level)) return EXIT_TROUBLE;
   if (level > 19) return trouble(args, "--level %lld: expected 1 to 19", (long long)level);
   remove_tape_on_signal(out);
+  progress_begin("importing");
   td_status status = td_import(args->operands[0], out, &(td_import_options){.zstd_level = (int)level}, &report, &err);
+  progress_end();
   remove_on_signal(NULL, NULL);
   if (status) return failed(args, &err);
   if (arg(args, "json")) {

@@ -179,7 +179,7 @@ static const option_def options[] = {{"budget", "SIZE", "most bytes of activatio
                                      {"h2d", "RATE", "host to device, bytes a second; likewise", '\0'},
                                      {"d2h-latency", "TIME", "what a copy takes beside its bytes; default: the tape's, else 0", '\0'},
                                      {"h2d-latency", "TIME", "likewise", '\0'},
-                                     {"planner", "NAME", "timed (default), greedy, or exact for small traces", '\0'},
+                                     {"planner", "PLANNER", "timed (default), greedy, or exact for small traces", '\0'},
                                      {"effort", "N", "try to improve the schedule for N times as long; default: hardly", '\0'},
                                      {"early", NULL, "end a storage at its last access, even where it is freed later", '\0'},
                                      OPTION_TRACE,

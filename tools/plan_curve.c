@@ -5,6 +5,7 @@
 #include <tapedeck/size.h>
 
 #include "plan.h"
+#include "progress.h"
 
 static td_status try_budget(const td_trace *trace, td_plan_options options, curve_point *p, td_error *err)
 {
@@ -42,6 +43,7 @@ static td_status choose_budget(const td_trace *trace, uint64_t peak, td_plan_opt
   for (int i = 0; i <= CURVE_POINTS && !status; i++) {
     points[i].budget = i == CURVE_POINTS ? peak : low + step * (uint64_t)i;
     status = try_budget(trace, *options, &points[i], err);
+    progress_show((uint64_t)i + 1, CURVE_POINTS + 11, "budgets"); /* the search between two points halves about ten times */
   }
   for (int i = CURVE_POINTS; i >= 0; i--) {
     if (!points[i].met || points[i].stall_ns > max_stall_ns) break;
@@ -110,7 +112,10 @@ bool settle_budget(const args *args, const td_trace *trace, const td_trace_info 
   }
   uint64_t peak = info->peak_bytes + (options->move_found ? info->other_bytes : 0);
   curve->drawn = true;
-  if (!choose_budget(trace, peak, options, (uint64_t)((double)info->compute_ns * percent / 100), curve, &err)) return true;
+  progress_begin("planning");
+  td_status status = choose_budget(trace, peak, options, (uint64_t)((double)info->compute_ns * percent / 100), curve, &err);
+  progress_end();
+  if (!status) return true;
   failed(args, &err);
   return false;
 }
