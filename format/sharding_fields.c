@@ -92,7 +92,7 @@ static cJSON *freeze_placement(td_sharding_job *j, const cJSON *live)
   return td_sharding_made(j, item);
 }
 
-static cJSON *thaw_placement(td_sharding_job *j, const char *text)
+cJSON *td_sharding_thaw_placement(td_sharding_job *j, const char *text)
 {
   td_placement p;
   td_error why;
@@ -173,7 +173,7 @@ static cJSON *thaw_target(td_sharding_job *j, const cJSON *value)
 static cJSON *thaw_value(td_sharding_job *j, const cJSON *value, td_sharding_value kind)
 {
   bool object = cJSON_IsObject(value);
-  if (cJSON_IsString(value) && (kind != TD_WRAPPED || is_placement(value->valuestring))) return thaw_placement(j, value->valuestring);
+  if (cJSON_IsString(value) && (kind != TD_WRAPPED || is_placement(value->valuestring))) return td_sharding_thaw_placement(j, value->valuestring);
   if (object && kind == TD_WRAPPED &&
       (cJSON_GetObjectItemCaseSensitive(value, "type") || cJSON_GetObjectItemCaseSensitive(value, "to_dict") || is_callable(value)))
     return thaw_target(j, value);
@@ -189,7 +189,7 @@ static cJSON *convert_axes(td_sharding_job *j, const cJSON *axes, bool freezing)
     cJSON *placement;
     if (freezing ? !cJSON_IsObject(axis) || !cJSON_GetObjectItemCaseSensitive(axis, "type") : !cJSON_IsString(axis))
       placement = td_sharding_fail(j, "expected a placement for each axis");
-    else placement = freezing ? freeze_placement(j, axis) : thaw_placement(j, axis->valuestring);
+    else placement = freezing ? freeze_placement(j, axis) : td_sharding_thaw_placement(j, axis->valuestring);
     if (td_sharding_attach(j, result, axis->string, placement)) continue;
     cJSON_Delete(result);
     result = NULL;
@@ -240,6 +240,16 @@ bool td_sharding_check_spec(td_sharding_job *j, const td_sharding_table *table, 
   }
   j->field = NULL;
   return true;
+}
+
+bool td_sharding_check_field(td_sharding_job *j, const td_sharding_table *table, const char *field, const cJSON *value)
+{
+  size_t i = 0;
+  while (i < table->n && strcmp(table->fields[i].live, field) != 0) i++;
+  if (i == table->n) return td_sharding_fail(j, "unknown field");
+  cJSON *frozen = convert(j, value, table->fields[i].value, true);
+  cJSON_Delete(frozen);
+  return frozen;
 }
 
 bool td_sharding_check_entry(td_sharding_job *j, const td_sharding_table *table, td_sharding_section section, const cJSON *entry)

@@ -35,6 +35,10 @@ extern const td_sharding_table td_sharding_fields;
 
 /* Nothing is in the live spec but fields of the table. */
 bool td_sharding_check_spec(td_sharding_job *job, const td_sharding_table *table, const cJSON *spec);
+/* The field is in the table, and the value, in the live form, can be frozen. */
+bool td_sharding_check_field(td_sharding_job *job, const td_sharding_table *table, const char *field, const cJSON *value);
+/* A placement in the live form from its text. */
+cJSON *td_sharding_thaw_placement(td_sharding_job *job, const char *text);
 /* Nothing is in the frozen entry but fields of the section, and in an injection "match". */
 bool td_sharding_check_entry(td_sharding_job *job, const td_sharding_table *table, td_sharding_section section, const cJSON *entry);
 

@@ -94,6 +94,39 @@ const char *td_sharding_index_twice(const td_sharding_index *index)
   return NULL;
 }
 
+/* ---- comparing ------------------------------------------------------------------------------------------------ */
+
+static bool same_lists(td_sharding_job *j, const cJSON *a, const cJSON *b)
+{
+  const cJSON *x = a->child, *y = b->child;
+  while (x && y && td_sharding_same(j, x, y)) {
+    x = x->next;
+    y = y->next;
+  }
+  return !x && !y;
+}
+
+static bool same_objects(td_sharding_job *j, const cJSON *a, const cJSON *b)
+{
+  td_sharding_index x = {0}, y = {0};
+  size_t i = 0;
+  bool made = td_sharding_index_make(j, &x, a) && td_sharding_index_make(j, &y, b);
+  if (made && x.n == y.n)
+    while (i < x.n && by_key(&x.at[i], &y.at[i]) == 0 && td_sharding_same(j, x.at[i], y.at[i])) i++;
+  bool same = made && x.n == y.n && i == x.n;
+  td_sharding_index_finish(&x);
+  td_sharding_index_finish(&y);
+  return same;
+}
+
+bool td_sharding_same(td_sharding_job *j, const cJSON *a, const cJSON *b)
+{
+  if (!a || !b || (a->type & 0xff) != (b->type & 0xff)) return false;
+  if (cJSON_IsArray(a)) return same_lists(j, a, b);
+  if (cJSON_IsObject(a)) return same_objects(j, a, b);
+  return cJSON_Compare(a, b, true);
+}
+
 /* ---- parsing -------------------------------------------------------------------------------------------------- */
 
 /* cJSON ends text at a NUL, so that it would become another. */

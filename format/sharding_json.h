@@ -29,6 +29,9 @@ const cJSON *td_sharding_member(const cJSON *object, const char *key);
 /* Nothing there, an empty list or an empty object. */
 bool td_sharding_is_empty(const cJSON *item);
 
+/* Both are there and say the same, whatever the order of keys. */
+bool td_sharding_same(td_sharding_job *job, const cJSON *a, const cJSON *b);
+
 /* The tree of a text in which every key stands once in its object, every number is finite and no text holds a NUL. */
 cJSON *td_sharding_parse(td_sharding_job *job, const char *text);
 

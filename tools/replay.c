@@ -9,6 +9,7 @@
 #include <tapedeck/replayer.h>
 #include <tapedeck/size.h>
 
+#include "place.h"
 #include "verbs.h"
 
 typedef struct player {
@@ -275,6 +276,22 @@ static bool open_device(const args *args, const td_schedule *schedule, td_device
   return false;
 }
 
+/* Refuses a tape of another plan or another place in the mesh than the caller's. */
+static bool check_place(const args *args)
+{
+  place_args place = {0};
+  const char *path = arg(args, "sharding");
+  int64_t trace;
+  td_error err;
+  if (!place_from_args(args, &place) || !number_arg(args, "trace", TD_NEWEST, &trace)) return false;
+  char *plan = path ? read_plan_text(args, path) : NULL;
+  place.place.plan = plan;
+  bool refused = (path && !plan) || td_tape_check_sharding(args->operands[0], trace, &place.place, &err);
+  if (refused && (!path || plan)) failed(args, &err);
+  free(plan);
+  return !refused;
+}
+
 static int run(const args *args)
 {
   td_tape *tape;
@@ -286,7 +303,7 @@ static int run(const args *args)
   int64_t number;
   uint64_t capacity;
   int exit_code = EXIT_TROUBLE;
-  if (!number_arg(args, "schedule", TD_NEWEST, &number) || !open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
+  if (!number_arg(args, "schedule", TD_NEWEST, &number) || !check_place(args) || !open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
   if (td_tape_load_schedule(tape, info.trace, number, &schedule, &err)) {
     failed(args, &err);
   } else if (open_device(args, schedule, &device, &capacity)) {
@@ -306,6 +323,8 @@ static const option_def options[] = {
     {"capacity", "SIZE", "memory of the device; default: the schedule's budget", '\0'},
     {"d2h", "RATE", "slow copies to the host down to this rate", '\0'},
     {"h2d", "RATE", "slow copies to the device down to this rate", '\0'},
+    {"sharding", "PLAN", "refuse a tape that was recorded under another sharding plan", '\0'},
+    PLACE_OPTIONS,
     OPTION_TRACE,
     OPTION_JSON,
     {0},

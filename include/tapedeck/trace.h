@@ -157,6 +157,9 @@ TD_API td_status td_tape_load_schedule(td_tape *tape, int64_t trace, int64_t sch
 /* Appends a schedule to a trace of the tape at `path` and sets schedule->id. The file is changed in one transaction. */
 TD_API td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedule *schedule, td_error *err);
 
+/* A member of a trace's meta, as the text of its JSON value; the caller frees it with free(). TD_E_NOT_FOUND if there is none. */
+TD_API td_status td_tape_get_meta(td_tape *tape, int64_t trace, const char *key, char **json, td_error *err);
+
 /* Sets a member of a trace's meta, in place of one with this key. `json` is the text of its value. In one transaction. */
 TD_API td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, const char *json, td_error *err);
 
