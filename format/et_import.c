@@ -177,8 +177,11 @@ static td_status add_outputs(import *i, op *op)
 static td_status write_op(import *i, size_t k)
 {
   const td_et_node *node = &i->nodes.at[i->ops[k]];
-  const td_et_tensor *tensors = i->nodes.tensors + node->first_tensor;
-  op op = {.node = node, .inputs = tensors, .outputs = tensors + node->n_inputs, .number = k + 1};
+  op op = {.node = node, .number = k + 1};
+  if (node->n_inputs + node->n_outputs) {
+    op.inputs = i->nodes.tensors + node->first_tensor;
+    op.outputs = op.inputs + node->n_inputs;
+  }
   size_t length;
   uint32_t name;
   const char *bytes = td_names_get(&i->nodes.names, node->name, &length);

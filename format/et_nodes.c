@@ -253,7 +253,8 @@ static bool read_member(reading *r, const char *key, size_t length)
   td_json *json = r->json;
   if (is(key, length, "id")) return once(r, ID, "id") && td_json_u64(json, &r->node.id);
   if (is(key, length, "name")) return once(r, NAME, "name") && read_name(r);
-  if (is(key, length, "parent") || is(key, length, "ctrl_deps")) return once(r, PARENT, "parent") && td_json_u64(json, &r->node.parent);
+  if (is(key, length, "parent") || is(key, length, "ctrl_deps"))
+    return once(r, PARENT, "parent") && td_json_u64(json, &r->node.parent);
   if (is(key, length, "inputs")) return once(r, INPUTS, "inputs") && read_side(r, false);
   if (is(key, length, "outputs")) return once(r, OUTPUTS, "outputs") && read_side(r, true);
   if (is(key, length, "op_schema")) return read_schema(r);

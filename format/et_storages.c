@@ -44,8 +44,8 @@ static td_status begin(td_et_storages *storages, uint64_t id, uint64_t op, bool 
   return TD_OK;
 }
 
-/* Views are made by ops, so what ends beyond everything that was seen of a storage made in the trace lies in another one, which came
- * to be where the trace does not look, as inside an operator. */
+/* Views are made by ops, so what ends beyond everything that was seen of a storage made in the trace lies in another one, which
+ * came to be where the trace does not look, as inside an operator. */
 static bool is_reused(const td_et_storages *storages, const td_et_storage *storage, const td_et_tensor *input, uint64_t op)
 {
   return !storages->keep_ids && storage->activation && storage->input_of != op && input->bytes > storage->bytes;

@@ -23,7 +23,8 @@ static bool is_sharded(const cJSON *frozen_param)
 static bool list_sharded(td_sharding_job *j, const cJSON *plan, cJSON *list)
 {
   size_t n = 0, capacity = 1;
-  for (const cJSON *module = plan->child; module; module = module->next) capacity += (size_t)cJSON_GetArraySize(td_sharding_member(module, "params"));
+  for (const cJSON *module = plan->child; module; module = module->next)
+    capacity += (size_t)cJSON_GetArraySize(td_sharding_member(module, "params"));
   char **names = calloc(capacity, sizeof *names);
   bool good = names || td_sharding_nomem(j);
   for (const cJSON *module = plan->child; module && good; module = module->next) {
@@ -37,7 +38,8 @@ static bool list_sharded(td_sharding_job *j, const cJSON *plan, cJSON *list)
   }
   if (good && n) qsort(names, n, sizeof *names, by_text);
   for (size_t i = 0; i < n && good; i++)
-    if (!i || strcmp(names[i], names[i - 1]) != 0) good = td_sharding_attach(j, list, NULL, td_sharding_made(j, cJSON_CreateString(names[i])));
+    if (!i || strcmp(names[i], names[i - 1]) != 0)
+      good = td_sharding_attach(j, list, NULL, td_sharding_made(j, cJSON_CreateString(names[i])));
   for (size_t i = 0; i < n; i++) free(names[i]);
   free(names);
   return good;

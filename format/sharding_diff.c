@@ -173,7 +173,8 @@ static const cJSON *placements_of(const td_sharding_index *modules, const char *
   for (char *dot = strrchr(module, '.'); dot; dot = strrchr(module, '.')) {
     *dot = '\0';
     const cJSON *entry = td_sharding_index_find(modules, module);
-    const cJSON *found = entry ? cJSON_GetObjectItemCaseSensitive(td_sharding_member(entry, "params"), name + (dot - module) + 1) : NULL;
+    const char *param = name + (dot - module) + 1;
+    const cJSON *found = entry ? cJSON_GetObjectItemCaseSensitive(td_sharding_member(entry, "params"), param) : NULL;
     if (found) return found;
   }
   const cJSON *root = td_sharding_index_find(modules, "");

@@ -173,7 +173,8 @@ static cJSON *thaw_target(td_sharding_job *j, const cJSON *value)
 static cJSON *thaw_value(td_sharding_job *j, const cJSON *value, td_sharding_value kind)
 {
   bool object = cJSON_IsObject(value);
-  if (cJSON_IsString(value) && (kind != TD_WRAPPED || is_placement(value->valuestring))) return td_sharding_thaw_placement(j, value->valuestring);
+  if (cJSON_IsString(value) && (kind != TD_WRAPPED || is_placement(value->valuestring)))
+    return td_sharding_thaw_placement(j, value->valuestring);
   if (object && kind == TD_WRAPPED &&
       (cJSON_GetObjectItemCaseSensitive(value, "type") || cJSON_GetObjectItemCaseSensitive(value, "to_dict") || is_callable(value)))
     return thaw_target(j, value);

@@ -288,7 +288,8 @@ static td_status check_plan(const char *path, const td_sharding_place *tape, con
     return td_fail(err, TD_E_NOT_FOUND, "%s carries no sharding plan; tapedeck sharding attach gives it one", path);
   if (!mine->plan) {
     if (strcmp(tape->digest, mine->digest) == 0) return TD_OK;
-    return td_fail(err, TD_E_DIVERGED, "%s: the sharding plan has digest %s in the tape, %.40s here", path, tape->digest, mine->digest);
+    return td_fail(err, TD_E_DIVERGED, "%s: the sharding plan has digest %s in the tape, %.40s here", path, tape->digest,
+                   mine->digest);
   }
   td_status status = td_sharding_read(&theirs, tape->plan, err);
   if (!status) status = td_sharding_read(&ours, mine->plan, err);

@@ -41,8 +41,10 @@ void td_sharding_destroy(td_sharding *plan)
 /* The keys that only a frozen plan has. */
 static bool is_frozen(const cJSON *tree)
 {
-  return cJSON_GetObjectItemCaseSensitive(tree, "param_plan") || cJSON_GetObjectItemCaseSensitive(tree, "injections") ||
-         cJSON_GetObjectItemCaseSensitive(tree, "boundary_classes") || cJSON_GetObjectItemCaseSensitive(tree, "frozen_sharded_params");
+  static const char *const keys[] = {"param_plan", "injections", "boundary_classes", "frozen_sharded_params"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    if (cJSON_GetObjectItemCaseSensitive(tree, keys[i])) return true;
+  return false;
 }
 
 /* Either way the plan is checked: a live one by freezing it. */

@@ -158,7 +158,8 @@ static td_status add_side(td_sharding_sizes *sizes, unsigned number, td_sharding
   side s = {.job = {.err = err}, .sizes = sizes, .number = number, .place = place};
   if (!place->plan) return TD_OK;
   s.plan = td_sharding_parse(&s.job, place->plan);
-  for (const cJSON *module = s.plan ? cJSON_GetObjectItemCaseSensitive(s.plan, "param_plan")->child : NULL; module; module = module->next)
+  const cJSON *modules = cJSON_GetObjectItemCaseSensitive(s.plan, "param_plan");
+  for (const cJSON *module = modules ? modules->child : NULL; module; module = module->next)
     if (!add_module(&s, module)) break;
   cJSON_Delete(s.plan);
   return s.job.status;
@@ -198,7 +199,8 @@ static td_status read_names(td_sharding_sizes *sizes, unsigned number, td_tape *
   for (const cJSON *item = cJSON_IsObject(names) ? names->child : NULL; item && !j.status; item = item->next) {
     tensor key = {.name = item->string}, *found = NULL;
     if (sizes->n) found = bsearch(&key, sizes->tensors, sizes->n, sizeof key, by_name);
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble < 0x1p53)) td_sharding_fail(&j, "a SID is a whole number");
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble < 0x1p53))
+      td_sharding_fail(&j, "a SID is a whole number");
     else if (found && !td_map_put(&sizes->by_sid[number], (uint64_t)item->valuedouble, (uint32_t)(found - sizes->tensors)))
       td_sharding_nomem(&j);
   }

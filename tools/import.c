@@ -35,7 +35,8 @@ static void print_text(const args *args, const char *out, const td_import_report
            with_commas(report->split_sids, ops), with_commas(report->added_sids, other));
   if (!arg(args, "profile")) return;
   printf("profile   has the duration of %s of the ops", with_commas(report->timed_ops, ops));
-  if (report->renamed_ops) printf(", %s of them under another name: is it of the same run?", with_commas(report->renamed_ops, other));
+  if (report->renamed_ops)
+    printf(", %s of them under another name: is it of the same run?", with_commas(report->renamed_ops, other));
   putchar('\n');
 }
 
@@ -70,8 +71,8 @@ const verb verb_import = {
     .operands = "IN -o OUT.tape",
     .n_operands = 1,
     .summary = "Make a tape from interchange JSON or a PyTorch execution trace",
-    .details = "IN may be plain, .gz or .zst; its content says which, and which form it has. --profile and --keep-ids are for execution\n"
-               "traces (schema 1.0.1 and later 1.x).",
+    .details = "IN may be plain, .gz or .zst; its content says which, and which form it has. --profile and --keep-ids are for\n"
+               "execution traces (schema 1.0.1 and later 1.x).",
     .example = "tapedeck import step.json.zst -o step.tape",
     .options = options,
     .run = run,

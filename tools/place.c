@@ -46,9 +46,8 @@ static bool rank_arg(const args *args, td_sharding_place *place)
 bool place_from_args(const args *args, place_args *out)
 {
   td_sharding_place *place = &out->place;
-  if (!numbers_arg(args, "mesh-shape", out->shape, &place->n_mesh) || !numbers_arg(args, "mesh-coords", out->coords, &place->n_mesh) ||
-      !rank_arg(args, place))
-    return false;
+  if (!numbers_arg(args, "mesh-shape", out->shape, &place->n_mesh)) return false;
+  if (!numbers_arg(args, "mesh-coords", out->coords, &place->n_mesh) || !rank_arg(args, place)) return false;
   if (arg(args, "mesh-shape")) place->mesh_shape = out->shape;
   if (arg(args, "mesh-coords")) place->mesh_coords = out->coords;
   return true;

@@ -303,7 +303,8 @@ static int run(const args *args)
   int64_t number;
   uint64_t capacity;
   int exit_code = EXIT_TROUBLE;
-  if (!number_arg(args, "schedule", TD_NEWEST, &number) || !check_place(args) || !open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
+  if (!number_arg(args, "schedule", TD_NEWEST, &number) || !check_place(args)) return EXIT_TROUBLE;
+  if (!open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
   if (td_tape_load_schedule(tape, info.trace, number, &schedule, &err)) {
     failed(args, &err);
   } else if (open_device(args, schedule, &device, &capacity)) {

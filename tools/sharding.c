@@ -205,8 +205,8 @@ const verb verb_sharding = {
     .operands = "freeze|thaw|show PLAN, diff A B, attach TAPE PLAN",
     .n_operands = AT_LEAST_ONE,
     .summary = "Freeze, thaw, show and compare sharding plans, or attach one to a tape",
-    .details = "PLAN is live or frozen JSON; show, diff and attach take it from a tape that carries one, too. diff exits with 1 if they\n"
-               "differ, and prints module, parameter, axis, from and to. All options but --trace are for attach.",
+    .details = "PLAN is live or frozen JSON; show, diff and attach take it from a tape that carries one, too. diff exits with 1 if\n"
+               "they differ, and prints module, parameter, axis, from and to. All options but --trace are for attach.",
     .example = "tapedeck sharding attach step.tape plan.json --mesh-shape 2,4 --mesh-coords 0,3",
     .options = options,
     .run = run,

@@ -83,7 +83,8 @@ typedef struct td_sharding_difference {
 /* Calls `differs` for each difference in the order of `a`, then for what `b` alone has; texts are valid during the call, and a result
  * other than 0 ends it. Plans are equal if it is not called. */
 TD_API td_status td_sharding_diff(const td_sharding *a, const td_sharding *b,
-                                  int (*differs)(void *context, const td_sharding_difference *difference), void *context, td_error *err);
+                                  int (*differs)(void *context, const td_sharding_difference *difference), void *context,
+                                  td_error *err);
 
 /* What is allowed in a plan but may be a mistake, a line each: an axis that mesh_dim_names lacks (it is taken to have size 1),
  * a tied pair whose parameters are placed differently. */
