@@ -134,11 +134,16 @@ static td_status read_profile(import *i)
 
 typedef struct op {
   const td_et_node *node;
-  const td_et_tensor *inputs, *outputs;
   uint64_t number; /* from 1 */
   bool allocates;
   size_t n_accesses, n_outputs;
 } op;
+
+/* Its inputs count first. */
+static const td_et_tensor *tensor_of(const import *i, const op *op, size_t number)
+{
+  return &i->nodes.tensors[op->node->first_tensor + number];
+}
 
 /* A (SID, kind) pair once an op. */
 static td_status add_access(import *i, op *op, td_et_storage *storage, uint32_t kind)
@@ -154,22 +159,26 @@ static td_status add_inputs(import *i, op *op)
 {
   td_status status = TD_OK;
   for (size_t k = 0; k < op->node->n_inputs && !status; k++) {
+    const td_et_tensor *input = tensor_of(i, op, k);
     td_et_storage *storage;
-    status = td_et_storages_input(&i->storages, &op->inputs[k], op->number, &storage, i->in->err);
-    if (!status) status = add_access(i, op, storage, op->inputs[k].write ? TD_WRITE : TD_READ);
+    status = td_et_storages_input(&i->storages, input, op->number, &storage, i->in->err);
+    if (!status) status = add_access(i, op, storage, input->write ? TD_WRITE : TD_READ);
   }
   return status;
 }
 
 static td_status add_outputs(import *i, op *op)
 {
-  td_status status = td_et_storages_outputs(&i->storages, op->outputs, op->node->n_outputs, op->number, op->allocates, i->in->err);
-  for (size_t k = 0; k < op->node->n_outputs && !status; k++) {
-    td_et_storage *storage = td_et_storages_get(&i->storages, op->outputs[k].storage);
+  const size_t n = op->node->n_outputs;
+  if (!n) return TD_OK;
+  const td_et_tensor *outputs = tensor_of(i, op, op->node->n_inputs);
+  td_status status = td_et_storages_outputs(&i->storages, outputs, n, op->number, op->allocates, i->in->err);
+  for (size_t k = 0; k < n && !status; k++) {
+    td_et_storage *storage = td_et_storages_get(&i->storages, outputs[k].storage);
     if (storage->input_of != op->number) status = add_access(i, op, storage, TD_WRITE);
     if (status || !storage->activation) continue;
     if (!TD_GROW(i->outputs, i->outputs_capacity, op->n_outputs + 1)) return td_fail_nomem(i->in->err);
-    i->outputs[op->n_outputs++] = (td_written_output){.leaf = op->outputs[k].leaf, .sid = storage->sid};
+    i->outputs[op->n_outputs++] = (td_written_output){.leaf = outputs[k].leaf, .sid = storage->sid};
   }
   return status;
 }
@@ -178,10 +187,6 @@ static td_status write_op(import *i, size_t k)
 {
   const td_et_node *node = &i->nodes.at[i->ops[k]];
   op op = {.node = node, .number = k + 1};
-  if (node->n_inputs + node->n_outputs) {
-    op.inputs = i->nodes.tensors + node->first_tensor;
-    op.outputs = op.inputs + node->n_inputs;
-  }
   size_t length;
   uint32_t name;
   const char *bytes = td_names_get(&i->nodes.names, node->name, &length);

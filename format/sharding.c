@@ -26,7 +26,8 @@ static bool list_sharded(td_sharding_job *j, const cJSON *plan, cJSON *list)
   for (const cJSON *module = plan->child; module; module = module->next)
     capacity += (size_t)cJSON_GetArraySize(td_sharding_member(module, "params"));
   char **names = calloc(capacity, sizeof *names);
-  bool good = names || td_sharding_nomem(j);
+  if (!names) return td_sharding_nomem(j);
+  bool good = true;
   for (const cJSON *module = plan->child; module && good; module = module->next) {
     const cJSON *params = td_sharding_member(module, "params");
     for (const cJSON *param = params ? params->child : NULL; param && good; param = param->next) {
@@ -125,12 +126,13 @@ static bool check_keys(td_sharding_job *j, const cJSON *object, const char *cons
 static bool freeze_module(td_sharding_job *j, const td_sharding_table *table, const cJSON *spec, cJSON *plan, cJSON *injections)
 {
   cJSON *entry = cJSON_CreateObject(), *injection = cJSON_CreateObject();
-  bool good = (entry && injection && cJSON_AddStringToObject(injection, "match", spec->string)) || td_sharding_nomem(j);
+  const cJSON *match = cJSON_AddStringToObject(injection, "match", spec->string);
+  bool good = (entry && match) || td_sharding_nomem(j);
   good = good && td_sharding_check_spec(j, table, spec) && td_sharding_freeze_section(j, table, TD_PARAM_PLAN, spec, entry) &&
          td_sharding_freeze_section(j, table, TD_INJECTION, spec, injection);
   if (!good) cJSON_Delete(entry);
   else good = td_sharding_attach(j, plan, spec->string, entry);
-  if (good && injection->child->next) return td_sharding_attach(j, injections, NULL, injection);
+  if (good && match && match->next) return td_sharding_attach(j, injections, NULL, injection);
   cJSON_Delete(injection);
   return good;
 }

@@ -224,7 +224,7 @@ static uint64_t *get_numbers(source *s, const char *key, size_t *n)
   uint64_t *numbers = json ? calloc((size_t)count + 1, sizeof *numbers) : NULL;
   if (json && !numbers) s->status = td_fail_nomem(s->err);
   bool good = cJSON_IsArray(list) && count <= MESH_MAX && (!*n || *n == (size_t)count);
-  const cJSON *item = good ? list->child : NULL;
+  const cJSON *item = good && list ? list->child : NULL;
   for (size_t i = 0; item && good && numbers; item = item->next) good = read_number(item, &numbers[i++]);
   if (json && !good) bad(s, key, json);
   if (json) *n = (size_t)count;

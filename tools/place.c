@@ -9,10 +9,10 @@ static bool numbers_arg(const args *args, const char *name, uint64_t *numbers, s
   const char *text = arg(args, name), *at = text;
   size_t count = 0;
   while (at) {
-    char *end;
+    char *end = NULL;
     errno = 0;
-    uint64_t number = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : (errno = EINVAL, 0);
-    if (errno || (*end && *end != ',') || count == MESH_AXES_MAX) {
+    uint64_t number = strtoull(at, &end, 10);
+    if (errno || *at < '0' || *at > '9' || (*end && *end != ',') || count == MESH_AXES_MAX) {
       trouble(args, "--%s %s: expected at most %d numbers such as 0,1", name, text, MESH_AXES_MAX);
       return false;
     }
