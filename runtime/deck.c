@@ -119,7 +119,7 @@ static td_status bring_home(td_deck *deck)
     td_slot *slot = td_deck_slot_at(deck, i);
     if (!td_slot_living(slot) || !slot->owned) continue;
     if (slot->resident.key) {
-      status = td_deck_disown(deck, slot);
+      if (!slot->resident.gone) status = td_deck_disown(deck, slot);
       continue;
     }
     if (!slot->resident.host) continue;
@@ -187,7 +187,7 @@ static void forget_produced(td_deck *deck)
     td_slot *slot = td_deck_slot_at(deck, i);
     if (!td_slot_living(slot)) continue;
     if (slot->resident.key) { /* who holds it has its bytes */
-      td_deck_disown(deck, slot);
+      if (!slot->resident.gone) td_deck_disown(deck, slot);
       continue;
     }
     bool activation = slot->step == deck->step && slot->activation;

@@ -10,6 +10,7 @@
 /* Memory that is given back once both events have passed. */
 typedef struct leaving {
   void *memory;
+  td_resident *resident; /* of a key, which it keeps at least until the storage dies */
   uint64_t bytes, key;
   td_event d2h, h2d;
   bool stays; /* it is needed again, or its owner took it along: there is nothing to give back */
@@ -24,6 +25,7 @@ typedef struct leaving_list {
 
 /* A copy that uses the bytes of a caller's storage, which is kept alive meanwhile. */
 typedef struct held {
+  td_resident *resident;
   uint64_t key;
   uint64_t ticket;
 } held;
@@ -105,9 +107,12 @@ static leaving pop(leaving_list *list)
   return item;
 }
 
-static void drop_hold(td_residency *r, uint64_t key)
+static void drop_hold(td_residency *r, td_resident *resident, uint64_t key)
 {
-  if (key) r->memory.drop(r->memory.context, key);
+  if (!key || r->memory.drop(r->memory.context, key) || resident->key != key) return;
+  if (resident->device) r->device_bytes -= resident->bytes;
+  resident->device = NULL;
+  resident->gone = true;
 }
 
 static void pop_device(td_residency *r)
@@ -115,7 +120,7 @@ static void pop_device(td_residency *r)
   leaving item = pop(&r->device_leaving);
   if (!item.stays) r->leaving_bytes -= item.bytes;
   give_back_device(r, &item);
-  drop_hold(r, item.key);
+  drop_hold(r, item.resident, item.key);
 }
 
 static void pop_host(td_residency *r)
@@ -125,11 +130,12 @@ static void pop_host(td_residency *r)
 }
 
 /* The copy that was queued last holds the storage. Room for it was made before. */
-static void hold(td_residency *r, td_direction direction, uint64_t key)
+static void hold(td_residency *r, td_direction direction, td_resident *resident)
 {
   held_list *list = &r->held[direction];
-  r->memory.hold(r->memory.context, key);
-  list->items[list->head + list->count++] = (held){.key = key, .ticket = r->last[direction].ticket};
+  r->memory.hold(r->memory.context, resident->key);
+  list->items[list->head + list->count++] =
+      (held){.resident = resident, .key = resident->key, .ticket = r->last[direction].ticket};
 }
 
 static bool make_room_to_hold(held_list *list)
@@ -149,7 +155,7 @@ static void drop_held(td_residency *r, td_direction direction, bool all)
     if (!all && !r->device->ops->passed(r->device, (td_event){.ticket = first.ticket, .engine = (uint32_t)direction})) break;
     list->head++;
     if (--list->count == 0) list->head = 0;
-    drop_hold(r, first.key);
+    drop_hold(r, first.resident, first.key);
   }
 }
 
@@ -339,7 +345,7 @@ static td_status copy(td_residency *r, td_direction direction, td_resident *resi
   if (status) return status;
   *(direction == TD_D2H ? &resident->d2h : &resident->h2d) = r->last[direction] = done;
   *(direction == TD_D2H ? &r->stats.d2h_bytes : &r->stats.h2d_bytes) += resident->bytes;
-  if (resident->key) hold(r, direction, resident->key);
+  if (resident->key) hold(r, direction, resident);
   return TD_OK;
 }
 
@@ -356,9 +362,10 @@ static td_status take_host(td_residency *r, uint64_t bytes, void **out, td_error
 
 td_status td_residency_copy_d2h(td_residency *r, td_resident *resident, td_error *err)
 {
+  collect(r);
+  if (resident->gone) return TD_OK;
   if (!resident->device) return td_fail(err, TD_E_STATE, "a copy to the host of a storage that is not on the device");
   if (td_residency_current_on_host(resident)) return TD_OK;
-  collect(r);
   bool fresh = !resident->host; /* a stale copy's bytes are used again */
   void *host = resident->host;
   td_status status = fresh ? take_host(r, resident->bytes, &host, err) : TD_OK;
@@ -437,7 +444,7 @@ td_status td_residency_store(td_residency *r, td_resident *resident, const void 
 void td_residency_release_device(td_residency *r, td_resident *resident)
 {
   if (!resident->device) return;
-  leaving item = {resident->device, resident->bytes, resident->key, resident->d2h, resident->h2d, false};
+  leaving item = {resident->device, resident, resident->bytes, resident->key, resident->d2h, resident->h2d, false};
   resident->device = NULL;
   if (!may_go(r, &item) && push(&r->device_leaving, item)) {
     if (item.key) r->memory.hold(r->memory.context, item.key);
@@ -452,7 +459,7 @@ void td_residency_release_device(td_residency *r, td_resident *resident)
 void td_residency_release_host(td_residency *r, td_resident *resident)
 {
   if (!resident->host) return;
-  leaving item = {resident->host, resident->bytes, 0, resident->d2h, resident->h2d, false};
+  leaving item = {resident->host, resident, resident->bytes, 0, resident->d2h, resident->h2d, false};
   resident->host = NULL;
   if (!may_go(r, &item) && push(&r->host_leaving, item)) return;
   wait_until_it_may_go(r, &item, NULL);

@@ -34,11 +34,14 @@ typedef struct td_resident {
   void *host;            /* NULL: no host copy */
   uint64_t version;      /* grows with each write */
   uint64_t host_version; /* the version that `host` holds or is being given */
+  bool gone;             /* the caller's storage died when the deck let go of it */
   uint64_t leaving;      /* the number on the list of its device bytes that were released last */
   td_event d2h, h2d;     /* the end of its latest copy in each direction */
 } td_resident;
 
 typedef struct td_residency td_residency;
+
+/* Of a caller's storage that is gone nothing is anywhere, and copies and releases of it are no-ops. */
 
 typedef struct td_residency_stats {
   uint64_t peak_bytes, host_peak_bytes; /* the most taken at once */

@@ -120,7 +120,7 @@ void td_storages_finish(td_deck *deck)
   for (uint32_t i = 0; i < deck->n_slots; i++) {
     td_slot *slot = td_deck_slot_at(deck, i);
     if (!td_slot_living(slot) || !slot->owned) continue;
-    if (slot->resident.key) td_deck_disown(deck, slot);
+    if (slot->resident.key && !slot->resident.gone) td_deck_disown(deck, slot);
     else td_residency_drop(deck->residency, &slot->resident);
   }
   for (size_t i = 0; i < deck->n_chunks; i++) free(deck->chunks[i]);

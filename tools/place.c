@@ -52,3 +52,18 @@ bool place_from_args(const args *args, place_args *out)
   if (arg(args, "mesh-coords")) place->mesh_coords = out->coords;
   return true;
 }
+
+bool place_is_tapes(const args *args)
+{
+  place_args place = {0};
+  const char *path = arg(args, "sharding");
+  int64_t trace;
+  td_error err;
+  if (!place_from_args(args, &place) || !number_arg(args, "trace", TD_NEWEST, &trace)) return false;
+  char *plan = path ? read_plan_text(args, path) : NULL;
+  place.place.plan = plan;
+  bool refused = (path && !plan) || td_tape_check_sharding(args->operands[0], trace, &place.place, &err);
+  if (refused && (!path || plan)) failed(args, &err);
+  free(plan);
+  return !refused;
+}

@@ -22,6 +22,9 @@ typedef struct place_args {
  * is no such thing. */
 bool place_from_args(const args *args, place_args *out);
 
+/* Refuses, with a message, a tape of another plan (--sharding) or another place than the options say. */
+bool place_is_tapes(const args *args);
+
 /* The text of a plan's file; freed with free(). NULL, with a message, if it cannot be read. */
 char *read_plan_text(const args *args, const char *path);
 
