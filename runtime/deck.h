@@ -139,7 +139,7 @@ struct td_deck {
   uint64_t step_began_ns;
   td_step_stats stats;
   td_wait waits[TD_WAITS_KEPT];
-  td_storage wait_slots[TD_WAITS_KEPT]; /* whose they were */
+  uint32_t wait_planned[TD_WAITS_KEPT]; /* in a replay: which of the plan's storages it was */
   size_t n_waits;
 };
 
