@@ -280,10 +280,7 @@ static bool keep_node(reading *r)
     nodes->n_tensors = node->first_tensor;
     node->n_inputs = node->n_outputs = 0;
   }
-  for (size_t i = 0; i < node->n_inputs; i++) {
-    td_et_tensor *tensor = &nodes->tensors[node->first_tensor + i];
-    tensor->write = td_et_schema_mutates((const char *)r->text.bytes, tensor->leaf);
-  }
+  if (node->n_inputs) td_et_schema_mark((const char *)r->text.bytes, &nodes->tensors[node->first_tensor], node->n_inputs);
   if (!TD_GROW(nodes->at, nodes->capacity, nodes->count + 1)) return nomem(r);
   nodes->at[nodes->count++] = *node;
   return true;

@@ -45,7 +45,7 @@ bool td_et_nodes_read(td_et_nodes *nodes, td_json *json, td_error *err);
 /* "node 12 (aten::mm)", for messages. */
 void td_et_node_say(const td_et_nodes *nodes, const td_et_node *node, char text[160]);
 
-/* Whether the schema marks argument number `argument`, from 0, as one that the op mutates: "Tensor(a!) self". */
-bool td_et_schema_mutates(const char *schema, uint64_t argument);
+/* Sets `write` of the inputs, in the order of their arguments, whose argument the schema marks as mutated: "Tensor(a!) self". */
+void td_et_schema_mark(const char *schema, td_et_tensor *inputs, size_t n);
 
 #endif

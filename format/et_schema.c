@@ -33,17 +33,18 @@ static const char *past_argument(const char *at, bool *mutates)
   return at;
 }
 
-bool td_et_schema_mutates(const char *schema, uint64_t argument)
+void td_et_schema_mark(const char *schema, td_et_tensor *inputs, size_t n)
 {
   const char *at = strchr(schema, '(');
-  for (uint64_t number = 0; at && *at && *at != ')';) {
+  size_t i = 0;
+  for (uint64_t number = 0; at && *at && *at != ')' && i < n;) {
     at++; /* the parenthesis or comma */
     at += strspn(at, " ");
     const char *start = at;
     bool mutates;
     at = past_argument(at, &mutates);
     if (at == start + 1 && *start == '*') continue; /* what follows is given by name */
-    if (number++ == argument) return mutates;
+    for (; i < n && inputs[i].leaf == number; i++) inputs[i].write = mutates;
+    number++;
   }
-  return false;
 }

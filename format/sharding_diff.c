@@ -121,7 +121,10 @@ typedef struct remarks {
   void *context;
   td_sharding_index axes; /* of the mesh */
   cJSON *unknown;         /* axis -> the parameters that name it, the first and how many */
+  unsigned n_unknown;
 } remarks;
+
+#define UNKNOWN_MAX 100 /* axes that are remarked; a plan with more has another trouble */
 
 static bool see_axis(remarks *r, const char *module, const char *param, const char *axis)
 {
@@ -132,6 +135,7 @@ static bool see_axis(remarks *r, const char *module, const char *param, const ch
     seen->child->next->valuedouble++;
     return true;
   }
+  if (r->n_unknown++ >= UNKNOWN_MAX) return true;
   snprintf(first, sizeof first, "%.200s%s%.80s", module, *module && *param ? "." : "", param);
   seen = td_sharding_made(&r->job, cJSON_CreateArray());
   return td_sharding_attach(&r->job, r->unknown, axis, seen) &&

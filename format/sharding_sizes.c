@@ -29,6 +29,8 @@ struct td_sharding_sizes {
   td_map by_sid[2]; /* SID of a parameter -> index */
 };
 
+#define AXES_MAX 64
+
 /* ---- shares --------------------------------------------------------------------------------------------------- */
 
 typedef struct side {
@@ -45,16 +47,12 @@ static uint64_t times(uint64_t a, uint64_t b)
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* The axis of that name, or -1: it has size 1. */
+/* The axis of that name, or -1: it has size 1. No tape's mesh has more axes than are looked at. */
 static int axis_number(const side *s, const char *name)
 {
-  int number = 0;
-  const cJSON *axis;
-  cJSON_ArrayForEach(axis, cJSON_GetObjectItemCaseSensitive(s->plan, "mesh_dim_names"))
-  {
+  const cJSON *axes = cJSON_GetObjectItemCaseSensitive(s->plan, "mesh_dim_names"), *axis = axes ? axes->child : NULL;
+  for (int number = 0; axis && number < AXES_MAX; number++, axis = axis->next)
     if (strcmp(axis->valuestring, name) == 0) return number;
-    number++;
-  }
   return -1;
 }
 
@@ -122,7 +120,8 @@ static bool add_boundary(side *s, const char *path, const cJSON *value)
   for (const cJSON *item = value->child; item; item = item->next, number++) {
     char *deeper = NULL;
     if (cJSON_IsString(item)) {
-      const cJSON *axis = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(s->plan, "mesh_dim_names"), number);
+      const cJSON *axes = cJSON_GetObjectItemCaseSensitive(s->plan, "mesh_dim_names");
+      const cJSON *axis = number < AXES_MAX ? cJSON_GetArrayItem(axes, number) : NULL;
       if (item->string) add_axis(s, &share, axis_number(s, item->string), item->string, item->valuestring);
       else if (axis) add_axis(s, &share, number, axis->valuestring, item->valuestring);
       placements = true;
