@@ -163,6 +163,30 @@ static td_status meta_seq(const td_db *db, int64_t trace, const char *key, int64
   return status;
 }
 
+td_status td_tape_get_meta(td_tape *tape, int64_t trace, const char *key, char **json, td_error *err)
+{
+  td_trace_row row;
+  td_buffer escaped = {0};
+  sqlite3_stmt *select = NULL;
+  bool found = false;
+  td_status status = td_trace_row_get(&tape->db, trace, &row, err);
+  if (!status && !(td_json_escape(&escaped, key, strlen(key)) && td_buffer_append(&escaped, "", 1))) status = td_fail_nomem(err);
+  if (!status)
+    status = td_db_prepare(&tape->db, &select, err, "SELECT * FROM trace_meta WHERE trace = %lld AND part = 'meta' AND key = %Q",
+                           (long long)row.id, (const char *)escaped.bytes);
+  if (!status) status = td_db_sealed_row(&tape->db, TD_TABLE_META, select, &found, err);
+  if (!status && !found) status = td_fail(err, TD_E_NOT_FOUND, "%s: the trace's meta has no \"%s\"", tape->db.path, key);
+  if (!status) {
+    const char *text = (const char *)sqlite3_column_text(select, 4);
+    char *value = text ? strdup(text) : NULL;
+    if (value) *json = value;
+    else status = td_fail_nomem(err);
+  }
+  sqlite3_finalize(select);
+  td_buffer_finish(&escaped);
+  return status;
+}
+
 td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, const char *json, td_error *err)
 {
   td_db db;
@@ -186,31 +210,6 @@ td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, con
   sqlite3_finalize(put);
   if (!status) status = td_db_exec(&db, "COMMIT", err);
   td_db_close(&db);
-  td_buffer_finish(&escaped);
-  return status;
-}
-
-td_status td_tape_get_meta(td_tape *tape, int64_t trace, const char *key, char **json, td_error *err)
-{
-  td_buffer escaped = {0};
-  sqlite3_stmt *select = NULL;
-  bool found = false;
-  int64_t id;
-  td_status status = td_json_escape(&escaped, key, strlen(key)) && td_buffer_append(&escaped, "", 1) ? TD_OK : td_fail_nomem(err);
-  if (!status) status = resolve(tape, trace, &id, err);
-  if (!status)
-    status = td_db_prepare(&tape->db, &select, err, "SELECT * FROM trace_meta WHERE trace = ?1 AND part = 'meta' AND key = ?2");
-  if (!status) {
-    sqlite3_bind_int64(select, 1, id);
-    sqlite3_bind_text(select, 2, (const char *)escaped.bytes, -1, SQLITE_STATIC);
-    status = td_db_sealed_row(&tape->db, TD_TABLE_META, select, &found, err);
-  }
-  if (!status && !found) status = td_fail(err, TD_E_NOT_FOUND, "%s has no meta '%s'", tape->db.path, key);
-  const char *text = status ? NULL : (const char *)sqlite3_column_text(select, 4);
-  char *copy = text ? strdup(text) : NULL;
-  if (!status && !copy) status = td_fail_nomem(err);
-  if (!status) *json = copy;
-  sqlite3_finalize(select);
   td_buffer_finish(&escaped);
   return status;
 }

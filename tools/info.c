@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <tapedeck/sharding.h>
 #include <tapedeck/size.h>
 
 #include "verbs.h"
@@ -13,7 +14,24 @@ typedef struct around {
   uint64_t file_bytes;
 } around;
 
-static int print_json(const args *args, const td_trace_info *info, const around *around)
+static void add_numbers(cJSON *json, const char *key, const uint64_t *numbers, size_t n)
+{
+  cJSON *list = numbers ? cJSON_AddArrayToObject(json, key) : NULL;
+  for (size_t i = 0; list && i < n; i++) cJSON_AddItemToArray(list, cJSON_CreateNumber((double)numbers[i]));
+}
+
+static void add_place(cJSON *json, const td_sharding_place *place)
+{
+  if (place->world_size) {
+    json_u64(json, "rank", place->rank);
+    json_u64(json, "world_size", place->world_size);
+  }
+  add_numbers(json, "mesh_shape", place->mesh_shape, place->n_mesh);
+  add_numbers(json, "mesh_coords", place->mesh_coords, place->n_mesh);
+  if (place->digest) json_string(json, "sharding_digest", place->digest);
+}
+
+static int print_json(const args *args, const td_trace_info *info, const td_sharding_place *place, const around *around)
 {
   cJSON *json = cJSON_CreateObject();
   json_u64(json, "trace", (uint64_t)info->trace);
@@ -34,6 +52,7 @@ static int print_json(const args *args, const td_trace_info *info, const around 
   json_u64(json, "floor_bytes", info->floor_bytes);
   json_u64(json, "file_bytes", around->file_bytes);
   json_string(json, "digest", info->digest);
+  add_place(json, place);
   return json_print(args, json);
 }
 
@@ -47,6 +66,25 @@ static void print_bytes(const char *what, uint64_t bytes, const char *note)
 {
   char number[32], size[24];
   printf("%-14s %15s bytes  %10s  %s\n", what, with_commas(bytes, number), td_format_size(bytes, size, sizeof size), note);
+}
+
+static void print_numbers(const char *what, const char *before, const uint64_t *numbers, size_t n)
+{
+  if (!numbers) return;
+  printf("%s%s", what, before);
+  for (size_t i = 0; i < n; i++) printf("%s%llu", i ? "," : "", (unsigned long long)numbers[i]);
+}
+
+/* Where in a job the tape was recorded, if it says so. */
+static void print_place(const td_sharding_place *place)
+{
+  bool mesh = place->mesh_shape || place->mesh_coords;
+  if (place->world_size)
+    printf("rank %llu of %llu%s", (unsigned long long)place->rank, (unsigned long long)place->world_size, mesh ? ", " : "");
+  print_numbers("mesh", " ", place->mesh_shape, place->n_mesh);
+  print_numbers(place->mesh_shape ? ", coordinates" : "mesh coordinates", " ", place->mesh_coords, place->n_mesh);
+  if (place->world_size || mesh) putchar('\n');
+  if (place->digest) printf("sharding plan %s\n", place->digest);
 }
 
 #define TRACES_SHOWN 50
@@ -69,11 +107,13 @@ static td_status print_traces(td_tape *tape, int64_t n, td_error *err)
   return status;
 }
 
-static void print_text(const td_trace_info *info, const around *around)
+static void print_text(const td_trace_info *info, const td_sharding_place *place, const around *around)
 {
   char text[32];
-  printf("trace %lld of %lld, %s, digest %s\n\n", (long long)info->trace, (long long)around->traces,
+  printf("trace %lld of %lld, %s, digest %s\n", (long long)info->trace, (long long)around->traces,
          info->complete ? "complete" : "unfinished: the recorder did not end it", info->digest);
+  print_place(place);
+  putchar('\n');
   print_count("ops", info->ops);
   print_count("accesses", info->accesses);
   print_count("storages", info->storages);
@@ -92,6 +132,8 @@ static int run(const args *args)
 {
   td_tape *tape;
   td_trace_info info;
+  td_sharding_place *place = NULL;
+  const td_sharding_place nowhere = {0};
   td_error err;
   int64_t trace, *schedules = NULL;
   around around = {0};
@@ -102,15 +144,18 @@ static int run(const args *args)
   if (!status) status = td_tape_info(tape, trace, &info, &err);
   if (!status) status = td_tape_schedules(tape, trace, &schedules, &around.schedules, &err);
   free(schedules);
+  /* A plan that cannot be read is no reason to say nothing of the trace. */
+  if (!status && td_tape_sharding(tape, info.trace, &place, &err)) trouble(args, "%s", err.message);
   stat(args->operands[0], &file);
   around.file_bytes = (uint64_t)file.st_size;
   int exit_code = EXIT_DONE;
   if (!status && arg(args, "json")) {
-    exit_code = print_json(args, &info, &around);
+    exit_code = print_json(args, &info, place ? place : &nowhere, &around);
   } else if (!status) {
-    print_text(&info, &around);
+    print_text(&info, place ? place : &nowhere, &around);
     status = print_traces(tape, around.traces, &err);
   }
+  td_sharding_place_destroy(place);
   td_tape_close(tape);
   return status ? failed(args, &err) : exit_code;
 }

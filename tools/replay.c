@@ -9,6 +9,7 @@
 #include <tapedeck/run.h>
 #include <tapedeck/size.h>
 
+#include "place.h"
 #include "play.h"
 #include "progress.h"
 #include "verbs.h"
@@ -208,8 +209,8 @@ static int run(const args *args)
   td_error err;
   int64_t number;
   int exit_code = EXIT_TROUBLE;
-  if (!read_numbers(&job) || !number_arg(args, "schedule", TD_NEWEST, &number) || !open_trace(args, &tape, &trace, &info))
-    return EXIT_TROUBLE;
+  if (!read_numbers(&job) || !number_arg(args, "schedule", TD_NEWEST, &number)) return EXIT_TROUBLE;
+  if (!place_is_tapes(args) || !open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
   job.trace = trace;
   job.trace_number = info.trace;
   td_status status = td_tape_load_schedule(tape, info.trace, number, &schedule, &err);
@@ -232,6 +233,8 @@ static const option_def options[] = {
     {"time-scale", "X", "let each op take X times its recorded duration; default: no time", '\0'},
     {"steps", "N", "run the step so many times and report the last; default: 1", '\0'},
     {"report", NULL, "append what happened in each step to the tape", '\0'},
+    {"sharding", "PLAN", "refuse a tape that was recorded under another sharding plan", '\0'},
+    PLACE_OPTIONS,
     OPTION_TRACE,
     OPTION_JSON,
     {0},
