@@ -1,6 +1,7 @@
 /* From what the deck saw to a tape. */
 #include <tapedeck/recorder.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,24 @@ static td_status copy_options(recorder *r, const td_recorder_options *options, t
   return !status && options->sharding ? td_sharding_place_each(options->sharding, add_meta, r, err) : status;
 }
 
+/* A number of the link, as planners look for it in the meta. */
+static td_status add_number(recorder *r, const char *key, double value, td_error *err)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%.0f", value);
+  return add_meta(r, key, text, err);
+}
+
+static td_status measure_link(recorder *r, td_device *device, td_error *err)
+{
+  td_link_speed speed;
+  td_status status = td_device_measure(device, &speed, err);
+  if (!status) status = add_number(r, "d2h_bytes_per_s", speed.d2h_bytes_per_s, err);
+  if (!status) status = add_number(r, "h2d_bytes_per_s", speed.h2d_bytes_per_s, err);
+  if (!status) status = add_number(r, "d2h_latency_ns", (double)speed.d2h_latency_ns, err);
+  return status ? status : add_number(r, "h2d_latency_ns", (double)speed.h2d_latency_ns, err);
+}
+
 td_status td_recorder_role_create(td_role **out, const td_recorder_options *options, td_error *err)
 {
   if (!options->path || !*options->path) return td_fail(err, TD_E_ARG, "a recorder needs a path for its tape");
@@ -256,6 +275,7 @@ td_status td_recorder_role_create(td_role **out, const td_recorder_options *opti
   r->role.ops = &recorder_ops;
   r->level = options->zstd_level;
   td_status status = copy_options(r, options, err);
+  if (!status && options->measure_link && options->device) status = measure_link(r, options->device, err);
   if (!status) status = td_scribe_start(&r->scribe, r->path, r->meta, r->n_meta, r->level, err); /* can a file be made there? */
   if (status) {
     destroy(&r->role);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tapedeck/planner.h>
+#include <tapedeck/sharding.h>
 #include <tapedeck/size.h>
 
 #include "listing.h"
@@ -173,6 +174,29 @@ static td_status check_links(doctor *d, td_error *err)
   return status;
 }
 
+/* ---- the sharding plan ------------------------------------------------------------------------------------------------- */
+
+static void remark(void *context, const char *line)
+{
+  find(context, "sharding-plan", "See that this is meant: tapedeck sharding show, and attach the plan that the step runs under", "%s", line);
+}
+
+static td_status check_sharding(doctor *d, td_error *err)
+{
+  td_sharding_place *place = NULL;
+  td_sharding *plan = NULL;
+  td_status status = td_tape_sharding(d->tape, d->info.trace, &place, err);
+  if (!status && place->plan) status = td_sharding_read(&plan, place->plan, err);
+  if (!status && plan) status = td_sharding_remarks(plan, remark, d, err);
+  if (status == TD_E_INPUT) { /* it is there and cannot be read: that is a finding */
+    find(d, "sharding-plan", "Attach the plan again: tapedeck sharding attach", "the sharding plan in the tape cannot be read: %s", err->message);
+    status = TD_OK;
+  }
+  td_sharding_destroy(plan);
+  td_sharding_place_destroy(place);
+  return status;
+}
+
 /* ---- schedules --------------------------------------------------------------------------------------------------------- */
 
 static bool is_foreign(const td_fault *fault)
@@ -253,6 +277,7 @@ static td_status check_all(doctor *d, td_error *err)
   check_frees(d);
   td_status status = check_growth(d, err);
   if (!status) status = check_links(d, err);
+  if (!status) status = check_sharding(d, err);
   return status ? status : check_schedules(d, err);
 }
 
@@ -292,7 +317,7 @@ const verb verb_check = {
     .operands = "TAPE",
     .n_operands = 1,
     .summary = "List everything in a tape that is suspicious, and what to do",
-    .details = "It looks at the newest trace, at how traces follow each other, at the measured links and at the schedules. Exit code 1: something was\n"
+    .details = "It looks at the newest trace, at how traces follow each other, at the measured links, the sharding plan and the schedules. Exit code 1: something was\n"
                "found. Whether the file itself is sound, tapedeck verify tells.",
     .example = "tapedeck check step.tape",
     .options = options,

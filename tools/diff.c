@@ -7,6 +7,7 @@
 #include <tapedeck/size.h>
 
 #include "diff_run.h"
+#include "diff_sharding.h"
 #include "diff_text.h"
 #include "listing.h"
 #include "uses.h"
@@ -95,7 +96,8 @@ static cJSON *changes_json(const compared *c, const change *changes, size_t n)
   return list;
 }
 
-static int print_json(const args *args, const side *a, const side *b, const compared *c, const change *changes, size_t n)
+static int print_json(const args *args, const side *a, const side *b, const compared *c, const sizes_explained *explained,
+                      const change *changes, size_t n)
 {
   const td_diff *d = c->diff;
   cJSON *json = cJSON_CreateObject();
@@ -113,6 +115,7 @@ static int print_json(const args *args, const side *a, const side *b, const comp
   json_u64(json, "bindings", d->bindings);
   json_u64(json, "accesses", d->accesses);
   json_u64(json, "sizes", d->sizes);
+  explained_json(json, explained);
   json_u64(json, "retained", d->retained);
   json_u64(json, "activations", d->activations);
   json_u64(json, "frees", d->frees);
@@ -135,7 +138,7 @@ static void print_side(const char *letter, const side *s)
          s->info.complete ? "" : ", unfinished");
 }
 
-static void print_summary(const side *a, const side *b, const compared *c)
+static void print_summary(const side *a, const side *b, const compared *c, const sizes_explained *explained)
 {
   const td_diff *d = c->diff;
   char op[128];
@@ -158,6 +161,7 @@ static void print_summary(const side *a, const side *b, const compared *c)
   print_figure("retained in one only", d->retained, "storage");
   print_figure("activation in one only", d->activations, "storage");
   print_figure("freed at another place", d->frees, "storage");
+  print_explained(explained);
   if (d->first_difference == TD_NO_OP) puts("No op differs.");
   else if (d->first_difference == d->ops_a) puts("The first difference is at the end of A.");
   else printf("The first difference is at %s of A.\n", op_text(a->trace, d->first_difference, op, sizeof op));
@@ -170,13 +174,15 @@ static int print_trace_diff(const args *args, const side *a, const side *b, cons
   int64_t limit = 0;
   size_t n;
   if (!all && !number_arg(args, "limit", 40, &limit)) return EXIT_TROUBLE;
+  sizes_explained explained;
+  if (!explain_sizes(args, a->tape, a->info.trace, b->tape, b->info.trace, a->trace, b->trace, c->diff, &explained)) return EXIT_TROUBLE;
   change *changes = list_changes(c, &n);
   int exit_code = c->diff->same ? EXIT_DONE : EXIT_NO;
   if (!changes) return trouble(args, "out of memory");
   if (arg(args, "json")) {
-    exit_code = print_json(args, a, b, c, changes, n);
+    exit_code = print_json(args, a, b, c, &explained, changes, n);
   } else {
-    print_summary(a, b, c);
+    print_summary(a, b, c, &explained);
     if (n) putchar('\n');
     print_changes(c, changes, n, (size_t)context, all ? SIZE_MAX : (size_t)limit);
   }

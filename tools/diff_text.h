@@ -8,7 +8,7 @@
 
 typedef struct compared {
   const td_trace *a, *b;
-  const td_diff *diff;
+  td_diff *diff;
 } compared;
 
 /* A run of rows that differ, one after the other. */

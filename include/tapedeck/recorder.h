@@ -21,6 +21,7 @@ typedef struct td_recorder_options {
   td_device *device;     /* where td_storage_alloc allocates; NULL: nowhere. Must outlive the deck */
   uint64_t limit_bytes;  /* with a device: the most bytes on it; the oldest activations are evicted to stay inside.
                             0: the device's capacity */
+  bool measure_link;     /* with a device: measures its link once, at creation, and keeps the figures in the tape's meta for planning */
   int zstd_level;        /* of the tape's compression: 1 fast to 19 small; 0: 9 */
   const td_sharding_place *sharding; /* kept in the tape, its plan frozen; NULL: nothing */
 } td_recorder_options;

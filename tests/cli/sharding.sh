@@ -57,3 +57,21 @@ sed 's/"tp": {"type": "Rep/"ep": {"type": "Rep/' live.json >remark.json
 "$T" sql step.tape "UPDATE meta SET value = 3" 2>/dev/null
 printf '{"modules": {}}\0' >nul.json
 show show nul.json
+# Two ranks: the sizes of the weights differ because one of them is split.
+sed 's/{"model"/{"parameters": {"fc.weight": 0, "fc.bias": 1}, "model"/' "$F/four_layers.json" >whole.json
+sed 's/"0": 4096/"0": 1024/; s/"1": 4096/"1": 1000/' whole.json >split.json
+cat >whole_plan.json <<'END'
+{"modules": {"fc": {"params": {"weight": {"tp": {"type": "Replicate"}}, "bias": {"tp": {"type": "Replicate"}}}}}, "mesh_dim_names": ["tp"]}
+END
+sed 's/"weight": {"tp": {"type": "Replicate"}}/"weight": {"tp": {"type": "Shard", "dim": 0}}/' whole_plan.json >split_plan.json
+for rank in whole split; do
+  "$T" import $rank.json -o $rank.tape >/dev/null && "$T" sharding attach $rank.tape ${rank}_plan.json --mesh-shape 4 --mesh-coords 0
+done
+show_diff() {
+  echo "\$ tapedeck diff $*"
+  "$T" diff "$@"
+  echo "= $?"
+}
+show_diff whole.tape split.tape
+show_diff whole.tape split.tape --json | grep -e size -e shard -e fc
+"$T" sharding attach whole.tape remark.json && "$T" check whole.tape | grep -A 1 sharding

@@ -373,3 +373,28 @@ Test(recorder, a_fork_leaves_the_tape_to_the_parent)
   cr_expect_str_eq(trace->names[trace->ops[1].name].bytes, "after");
   td_trace_destroy(trace);
 }
+
+Test(recorder, keeps_the_link_that_it_measured)
+{
+  td_error err;
+  td_tape *tape;
+  td_device *host;
+  char *json;
+  cr_assert_eq(td_device_open(&host, "host", NULL, &err), TD_OK);
+  td_deck_destroy(deck);
+  td_recorder_options options = {.path = path, .device = host, .measure_link = true};
+  cr_assert_eq(td_recorder_create(&deck, &options, &err), TD_OK, "%s", err.message);
+  cr_assert_eq(td_step_begin(deck), TD_OK);
+  cr_assert_eq(td_step_end(deck), TD_OK);
+  cr_assert_eq(td_tape_open(&tape, path, &err), TD_OK, "%s", err.message);
+  static const char *const keys[] = {"d2h_bytes_per_s", "h2d_bytes_per_s", "d2h_latency_ns", "h2d_latency_ns"};
+  for (int i = 0; i < 4; i++) {
+    cr_assert_eq(td_tape_get_meta(tape, TD_NEWEST, keys[i], &json, &err), TD_OK, "%s", err.message);
+    cr_expect_geq(strtod(json, NULL), i < 2 ? 1e6 : 0);
+    free(json);
+  }
+  td_tape_close(tape);
+  td_deck_destroy(deck);
+  deck = NULL;
+  td_device_close(host);
+}
