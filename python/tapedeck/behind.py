@@ -1,0 +1,60 @@
+"""What reads a tensor without an operator: restored before it is read, while a step runs.
+
+Tensor's methods are patched from the step's begin to its end and no longer. What hands an address out that others keep (numpy, DLPack,
+data_ptr) makes the storage stay where it is for the rest of the step. What is not caught here, such as a binding in C++, gets an
+exception from PyTorch that says what to do.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, Callable
+
+import torch
+
+# True: others keep the address.
+_METHODS = {
+    "numpy": True,
+    "__array__": True,
+    "__dlpack__": True,
+    "data_ptr": True,
+    "share_memory_": True,
+    "untyped_storage": True,
+    "storage": True,
+    "_typed_storage": True,
+    "tolist": False,
+    "__reduce_ex__": False,
+    "__deepcopy__": False,
+}
+
+_undo: list[Callable[[], None]] = []
+
+
+def _wrapped(original: Callable[..., Any], keeps: bool, hook: Any) -> Callable[..., Any]:
+    @wraps(original)
+    def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        (hook.pin if keeps else hook.restore)(tensor)
+        return original(tensor, *args, **kwargs)
+
+    return read
+
+
+def _patch(owner: Any, name: str, keeps: bool, hook: Any) -> None:
+    original = getattr(owner, name)
+    own = name in vars(owner)
+    setattr(owner, name, _wrapped(original, keeps, hook))
+    _undo.append(lambda: setattr(owner, name, original) if own else delattr(owner, name))
+
+
+def watch(hook: Any) -> None:
+    """From here on what is read is restored through `hook`."""
+    for name, keeps in _METHODS.items():
+        if hasattr(torch.Tensor, name):
+            _patch(torch.Tensor, name, keeps, hook)
+    _patch(torch.utils.dlpack, "to_dlpack", True, hook)
+    _patch(torch, "to_dlpack", True, hook)
+
+
+def unwatch() -> None:
+    while _undo:
+        _undo.pop()()
