@@ -25,6 +25,8 @@ _METHODS = {
     "tolist": False,
     "__reduce_ex__": False,
     "__deepcopy__": False,
+    "__repr__": False,  # printing sets dispatch modes aside
+    "__format__": False,
 }
 
 _undo: list[Callable[[], None]] = []

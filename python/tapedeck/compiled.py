@@ -20,12 +20,13 @@ def _tensors(values: Any) -> list[torch.Tensor | None]:
     return [value if isinstance(value, torch.Tensor) else None for value in values]
 
 
-def _watched(original: Callable[..., Any], hook: Any) -> Callable[..., Any]:
+def _as_op(original: Callable[..., Any], hook: Any) -> Callable[..., Any]:
     def call(graph: Any, inputs: Any) -> Any:
         read = _tensors(inputs)
         changed = set(getattr(graph, "mutated_input_idxs", ()) or ())
         written = [tensor for i, tensor in enumerate(read) if tensor is not None and i in changed]
         hook.call_begin("inductor.graph", [tensor for tensor in read if tensor is not None], written)
+        del read, written  # a graph lets its inputs go as soon as it can
         try:
             outputs = original(graph, inputs)
         except BaseException:
@@ -37,22 +38,18 @@ def _watched(original: Callable[..., Any], hook: Any) -> Callable[..., Any]:
     return call
 
 
-def watch(hook: Any) -> None:
-    """Where nothing was ever compiled there is nothing to watch, and importing the compiler would take seconds."""
-    if "torch._inductor.output_code" in sys.modules:
-        watch_graphs(hook)
-    if "torch._dynamo.callback" in sys.modules:
-        watch_compiler(hook)
-
-
-def watch_graphs(hook: Any) -> None:
-    graph = sys.modules["torch._inductor.output_code"].CompiledFxGraph
-    original = graph.__call__
-    graph.__call__ = _watched(original, hook)
+def _watch_graphs(hook: Any) -> None:
+    """Once in a step, as soon as the class is there."""
+    module = sys.modules.get("torch._inductor.output_code")
+    if module is None or hasattr(module.CompiledFxGraph.__call__, "of_tapedeck"):
+        return
+    graph, original = module.CompiledFxGraph, module.CompiledFxGraph.__call__
+    graph.__call__ = _as_op(original, hook)
+    graph.__call__.of_tapedeck = True
     _undo.append(lambda: setattr(graph, "__call__", original))
 
 
-def watch_compiler(hook: Any) -> None:
+def _watch_compiler(hook: Any) -> None:
     handler = sys.modules["torch._dynamo.callback"].callback_handler
 
     def begins(_: Any) -> None:
@@ -60,13 +57,19 @@ def watch_compiler(hook: Any) -> None:
 
     def ends(_: Any) -> None:
         hook.pause(-1)
-        if not _undo_has_graphs() and "torch._inductor.output_code" in sys.modules:
-            watch_graphs(hook)
+        _watch_graphs(hook)
 
     handler.register_start_callback(begins)
     handler.register_end_callback(ends)
     _undo.append(lambda: handler.remove_start_callback(begins))
     _undo.append(lambda: handler.remove_end_callback(ends))
+
+
+def watch(hook: Any) -> None:
+    """Where nothing was ever given to torch.compile there is nothing to watch, and importing the compiler would take seconds."""
+    _watch_graphs(hook)
+    if "torch._dynamo.callback" in sys.modules:
+        _watch_compiler(hook)
 
 
 def unwatch() -> None:

@@ -488,7 +488,9 @@ class Hook:
         entry = self._by_key[key]
         storage = entry.storage()
         if storage is not None:
+            self._paused += 1
             empty = torch.empty(0, dtype=torch.uint8, device=self._device)
+            self._paused -= 1
             torch._C._set_throw_on_mutable_data_ptr(empty)
             storage._swap_data_ptr_(_storage_of(empty))
         entry.present = False

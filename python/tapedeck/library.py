@@ -312,6 +312,13 @@ def call(name: str, *arguments: Any) -> None:
         raise error_of(error.status, error.message.decode(errors="replace"))
 
 
+def free(pointer: Any) -> None:
+    """Frees what the library allocated for its caller."""
+    release = ctypes.CDLL(None).free
+    release.argtypes, release.restype = [c_void_p], None
+    release(ctypes.cast(pointer, c_void_p))
+
+
 def parse_size(text: int | str, whole: int = 0) -> int:
     """4096, "4GiB", or "60%" of `whole`."""
     if isinstance(text, int):

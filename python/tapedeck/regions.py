@@ -27,6 +27,7 @@ class Region:
         self.first_node = torch._C._autograd._get_sequence_nr()
         self.gradients: list[torch.Tensor | None] = []
         self.open = False
+        self.around: Region | None = session.forward[-1] if session.forward else None
         self.id = session.hook.region_begin(name, inputs)
 
     def follow(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
@@ -43,6 +44,8 @@ class Region:
     def begin(self, gradients: Any) -> None:
         if self.open or self not in self.session.regions:
             return
+        if self.around:
+            self.around.begin(gradients)
         self.session.hook.region_backward_begin(self.id, [g for g in gradients if g is not None])
         self.open = True
         self.session.open_backward()
@@ -88,11 +91,15 @@ def run(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
     held = _held(function) + [tensor for value in values if isinstance(value, torch.nn.Module) for tensor in _held(value)]
     region = Region(session, name, inputs + held)
     session.regions.add(region)
+    session.opaque.add(name)
+    session.forward.append(region)
     try:
         result = function(*args, **kwargs)
     except BaseException:
         session.hook.region_abort(region.id)
         raise
+    finally:
+        session.forward.remove(region)
     outputs = [value if isinstance(value, torch.Tensor) else None for value in tree_flatten(result)[0]]
     session.hook.region_end(region.id, outputs)
     region.follow(inputs, [value for value in outputs if value is not None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import warnings
 from ctypes import POINTER, byref
@@ -18,6 +19,7 @@ from .devices import open_device
 from .errors import ArgumentError, StateError, error_of
 from .library import call
 from .operators import ASYNCHRONOUS, SILENT_WRITES, SKIPPED
+from .sharding import first_difference
 from .tape import Tape
 
 HookName = Literal["auto", "native", "python"]
@@ -118,17 +120,20 @@ class Steps:
         device: Any = None,
         model: torch.nn.Module | None = None,
         key: str | None = None,
+        sharding: dict[str, Any] | None = None,
     ) -> None:
         if hook not in ("auto", "native", "python"):
             raise ArgumentError(f"hook is 'auto', 'native' or 'python', not {hook!r}")
         path = os.fspath(path)
         self.path = path.replace("{rank}", _rank()) if "{rank}" in path else path
         self.key = key if key is not None else model_key(model) if model is not None else None
+        self.sharding = sharding
         self.traced = _traced_device(device, model)
         self.budget: int | None = None
-        self.regions: set[Any] = set()
+        self.regions: set[Any] = set()  # of this step
+        self.forward: list[Any] = []  # those that run their forward pass, the outermost first
         self.steps = 0
-        self._notes: list[str] = []
+        self.opaque: set[str] = set()  # the names of all regions so far
         self._wanted_hook: HookName = hook
         self._deck = ctypes.c_void_p()
         self._device = open_device(self.traced)
@@ -189,6 +194,11 @@ class Steps:
             )
         if self.key is not None and meta.get("model_key") not in (None, self.key):
             raise StateError(f"{self.path} was recorded with another model: name another path, or remove the tape to record anew")
+        recorded = meta.get("sharding_plan")
+        if self.sharding is not None and recorded is not None:
+            different = first_difference(recorded, self.sharding)
+            if different:
+                raise StateError(f"{self.path} was recorded under another sharding plan: {different}")
 
     def close(self) -> None:
         """Gives everything back. The tape stays."""
@@ -223,6 +233,7 @@ class Steps:
         behind.unwatch()
         compiled.unwatch()
         self.regions = set()
+        self.forward = []
 
     def _abort(self) -> None:
         if regions.active is self:
@@ -236,6 +247,9 @@ class Steps:
         self._leave()
         self.hook.end()
         self.steps += 1
+        if self.sharding is not None and not self._stats().replayed:
+            plan = json.dumps(self.sharding).encode()
+            call("td_tape_set_meta", os.fsencode(self.path), library.NEWEST, b"sharding_plan", plan)
 
     def _stats(self) -> library.StepStats:
         stats = library.StepStats()
@@ -267,6 +281,11 @@ class Steps:
 
     # ---- what happened ----
 
+    def _notes(self) -> list[str]:
+        if not self.opaque:
+            return []
+        return [f"what the opaque regions {', '.join(sorted(self.opaque))} keep for the backward pass stays on the device, outside the budget"]
+
     def report(self) -> Report:
         stats = self._stats()
         peak = max(stats.peak_bytes, self.hook.peak_bytes)
@@ -289,7 +308,7 @@ class Steps:
             divergence=(library.load().td_replayer_divergence(self._deck) or b"").decode(errors="replace"),
             pinned_bytes=self.hook.pinned_bytes,
             step_ns=stats.step_ns,
-            notes=list(self._notes),
+            notes=self._notes(),
         )
 
 
@@ -377,6 +396,7 @@ class Session(Steps):
     policy       for steps that are not the recorded one: "resync" finds the trace again, "passthrough" goes on without offloading for the
                  rest of the step, "rerecord" records anew after it, "strict" raises DivergedError. The data stays right in each
     hook         "native", "python", or "auto": the native one where a C++ compiler is
+    sharding     the plan that shards the model, from freeze_plan: kept in the tape, and a tape of another plan is refused
     device       whose storages are recorded; the model's, else the accelerator's where there is one
     d2h, h2d     the link's speeds to plan with, bytes a second or "16GiB"; measured where not given
     max_warmups  plan after so many steps even if no two in a row were alike
@@ -428,9 +448,10 @@ def record(
     key: str | None = None,
     hook: HookName = "auto",
     device: Any = None,
+    sharding: dict[str, Any] | None = None,
 ) -> Recording:
     """Records each `with` as a step; the tape at `path` holds the last. With a budget the step stays inside it."""
-    return Recording(path, budget=budget, model=model, key=key, hook=hook, device=device)
+    return Recording(path, budget=budget, model=model, key=key, hook=hook, device=device, sharding=sharding)
 
 
 def replay(
@@ -445,6 +466,10 @@ def replay(
     key: str | None = None,
     hook: HookName = "auto",
     device: Any = None,
+    sharding: dict[str, Any] | None = None,
 ) -> Replay:
     """Replays a tape that was recorded before, on this machine or another: its newest schedule, or one that is made for `budget`."""
-    return Replay(path, budget=budget, policy=policy, planner=planner, d2h=d2h, h2d=h2d, model=model, key=key, hook=hook, device=device)
+    return Replay(
+        path, budget=budget, policy=policy, planner=planner, d2h=d2h, h2d=h2d,
+        model=model, key=key, hook=hook, device=device, sharding=sharding,
+    )  # fmt: skip

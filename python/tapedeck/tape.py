@@ -167,7 +167,7 @@ class Tape:
         ids, count = POINTER(ctypes.c_int64)(), ctypes.c_size_t()
         call("td_tape_schedules", self._handle, number, byref(ids), byref(count))
         numbers = [ids[i] for i in range(count.value)]
-        _free(ids)
+        library.free(ids)
         return [self._schedule(number, schedule) for schedule in numbers]
 
     def _schedule(self, number: int, schedule: int) -> dict[str, Any]:
@@ -222,12 +222,6 @@ def _value(value: library.Value) -> Any:
         return value.real
     raw = ctypes.string_at(value.bytes, value.length) if value.length else b""
     return _text(raw) if value.type == 3 else raw
-
-
-def _free(pointer: Any) -> None:
-    free = ctypes.CDLL(None).free
-    free.argtypes, free.restype = [ctypes.c_void_p], None
-    free(ctypes.cast(pointer, ctypes.c_void_p))
 
 
 def open(path: str | os.PathLike[str]) -> Tape:  # noqa: A001 - tapedeck.open reads as it should

@@ -123,7 +123,7 @@ def test_main_memory_really_shrinks(hook: str, tape: str) -> None:
             return any(int(first, 16) <= address < int(last, 16) for first, last in (line.split()[0].split("-") for line in maps))
 
     mib = 2**20
-    with tapedeck.record(tape, hook=hook, budget=160 * mib) as step:
+    with tapedeck.record(tape, hook=hook, budget=150 * mib) as step:
         first = torch.zeros(40 * mib // 4).exp()
         address = torch._C.TensorBase.data_ptr(first)
         assert is_mapped(address) and nbytes(first) == 40 * mib

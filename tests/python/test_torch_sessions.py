@@ -221,7 +221,7 @@ def test_an_exception_of_an_operator_that_is_caught(hook: str, tape: str) -> Non
     session = tapedeck.Session(tape, budget=BUDGET, hook=hook)
     assert same(plain, run(step, session)[0])
     assert session.report().replayed
-    assert "aten.mm.default" not in tapedeck.open(tape).names
+    assert tapedeck.open(tape).trace().op_names()[:2] == ["aten.ones.default", "aten.t.default"]
 
 
 def test_a_session_can_be_closed(hook: str, tape: str) -> None:
