@@ -29,7 +29,7 @@ const td_table td_tables[TD_N_TABLES] = {
     "  marks INTEGER NOT NULL,\n"
     "  writer TEXT NOT NULL, -- what wrote it\n"
     "  seal INTEGER NOT NULL -- of the values before it\n"
-    ") STRICT", 12},
+    ") STRICT", 12, false},
   [TD_TABLE_BLOCK] = {"block",
     "CREATE TABLE block( -- some values of one column: facts\n"
     "  trace INTEGER NOT NULL,\n"
@@ -40,7 +40,7 @@ const td_table td_tables[TD_N_TABLES] = {
     "  data BLOB NOT NULL, -- one zstd frame with checksum\n"
     "  seal INTEGER NOT NULL,\n"
     "  PRIMARY KEY(trace, col, seq)\n"
-    ") STRICT, WITHOUT ROWID", 6},
+    ") STRICT, WITHOUT ROWID", 6, false},
   [TD_TABLE_MARK] = {"trace_mark",
     "CREATE TABLE trace_mark( -- named positions: facts\n"
     "  trace INTEGER NOT NULL,\n"
@@ -49,7 +49,7 @@ const td_table td_tables[TD_N_TABLES] = {
     "  op INTEGER NOT NULL, -- the position before this op; the number of ops: the end\n"
     "  seal INTEGER NOT NULL,\n"
     "  PRIMARY KEY(trace, seq)\n"
-    ") STRICT, WITHOUT ROWID", 4},
+    ") STRICT, WITHOUT ROWID", 4, false},
   [TD_TABLE_META] = {"trace_meta",
     "CREATE TABLE trace_meta( -- what is known besides, as in the interchange: facts\n"
     "  trace INTEGER NOT NULL,\n"
@@ -59,7 +59,7 @@ const td_table td_tables[TD_N_TABLES] = {
     "  value TEXT NOT NULL, -- JSON\n"
     "  seal INTEGER NOT NULL,\n"
     "  PRIMARY KEY(trace, seq)\n"
-    ") STRICT, WITHOUT ROWID", 5},
+    ") STRICT, WITHOUT ROWID", 5, false},
   [TD_TABLE_SCHEDULE] = {"schedule",
     "CREATE TABLE schedule( -- facts\n"
     "  id INTEGER PRIMARY KEY, -- from 1, in the order they were made\n"
@@ -76,7 +76,7 @@ const td_table td_tables[TD_N_TABLES] = {
     "  kind BLOB NOT NULL,\n"
     "  sid BLOB NOT NULL,\n"
     "  seal INTEGER NOT NULL\n"
-    ") STRICT", 13},
+    ") STRICT", 13, false},
   [TD_TABLE_SUMMARY] = {"summary",
     "CREATE TABLE summary( -- derived from the facts of a complete trace\n"
     "  trace INTEGER PRIMARY KEY,\n"
@@ -88,7 +88,26 @@ const td_table td_tables[TD_N_TABLES] = {
     "  floor_bytes INTEGER NOT NULL, -- no schedule can do with less\n"
     "  digest TEXT NOT NULL, -- 32 hexadecimal digits\n"
     "  seal INTEGER NOT NULL\n"
-    ") STRICT", 8},
+    ") STRICT", 8, false},
+  [TD_TABLE_RUN] = {"run",
+    "CREATE TABLE run( -- steps that were replayed: facts\n"
+    "  id INTEGER PRIMARY KEY, -- from 1, in the order they were stored\n"
+    "  trace INTEGER NOT NULL,\n"
+    "  schedule INTEGER NOT NULL,\n"
+    "  at INTEGER NOT NULL, -- seconds since 1970\n"
+    "  device TEXT NOT NULL,\n"
+    "  ops INTEGER NOT NULL,\n"
+    "  peak_bytes INTEGER NOT NULL, -- on the device\n"
+    "  host_peak_bytes INTEGER NOT NULL,\n"
+    "  d2h_bytes INTEGER NOT NULL, -- copied\n"
+    "  h2d_bytes INTEGER NOT NULL,\n"
+    "  stall_ns INTEGER NOT NULL,\n"
+    "  step_ns INTEGER NOT NULL,\n"
+    "  demand_faults INTEGER NOT NULL,\n"
+    "  late_prefetches INTEGER NOT NULL,\n"
+    "  waits TEXT NOT NULL, -- JSON: [op, SID, bytes, ns, 1 if it was away] for each storage that was waited for\n"
+    "  seal INTEGER NOT NULL\n"
+    ") STRICT", 15, true},
 };
 
 /* ---- errors --------------------------------------------------------------------------------------------------- */
@@ -256,7 +275,8 @@ td_status td_db_create_tables(const td_db *db, td_error *err)
   snprintf(numbers, sizeof numbers, "PRAGMA application_id = %d; PRAGMA user_version = %d", TD_APPLICATION_ID,
            TD_FORMAT_VERSION);
   td_status status = td_db_exec(db, numbers, err);
-  for (unsigned i = 0; i < TD_N_TABLES && !status; i++) status = td_db_exec(db, td_tables[i].sql, err);
+  for (unsigned i = 0; i < TD_N_TABLES && !status; i++)
+    if (!td_tables[i].later) status = td_db_exec(db, td_tables[i].sql, err);
   return status;
 }
 
@@ -316,6 +336,22 @@ td_status td_db_check_header(const td_db *db, td_error *err)
   return status;
 }
 
+td_status td_db_has_table(const td_db *db, td_table_id table, bool *has, td_error *err)
+{
+  sqlite3_stmt *statement = NULL;
+  td_status status = td_db_prepare(db, &statement, err, "SELECT 1 FROM main.sqlite_schema WHERE name = %Q", td_tables[table].name);
+  if (!status) status = td_db_row(db, statement, has, err);
+  sqlite3_finalize(statement);
+  return status;
+}
+
+td_status td_db_need_table(const td_db *db, td_table_id table, td_error *err)
+{
+  bool has;
+  td_status status = td_db_has_table(db, table, &has, err);
+  return status || has ? status : td_db_exec(db, td_tables[table].sql, err);
+}
+
 td_status td_db_check_tables(const td_db *db, td_error *err)
 {
   sqlite3_stmt *statement = NULL;
@@ -326,6 +362,7 @@ td_status td_db_check_tables(const td_db *db, td_error *err)
     sqlite3_bind_text(statement, 1, td_tables[i].name, -1, SQLITE_STATIC);
     status = td_db_row(db, statement, &row, err);
     const char *sql = row ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    if (!status && !sql && td_tables[i].later) continue;
     if (!status && (!sql || strcmp(sql, td_tables[i].sql) != 0))
       status = td_fail(err, TD_E_DAMAGED, "%s is damaged: its table %s is not as it should be", db->path, td_tables[i].name);
   }

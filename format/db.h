@@ -22,6 +22,7 @@ typedef struct td_table {
   const char *name;
   const char *sql;   /* as it stands in the file */
   unsigned n_sealed; /* columns; the seal comes after them */
+  bool later;        /* made when it is first needed; else every tape has it */
 } td_table;
 
 typedef enum td_table_id {
@@ -31,6 +32,7 @@ typedef enum td_table_id {
   TD_TABLE_META,
   TD_TABLE_SCHEDULE,
   TD_TABLE_SUMMARY,
+  TD_TABLE_RUN,
   TD_N_TABLES
 } td_table_id;
 
@@ -65,6 +67,10 @@ td_status td_db_sealed_row(const td_db *db, td_table_id table, sqlite3_stmt *sta
 
 /* The tables and the numbers that say what the file is. */
 td_status td_db_create_tables(const td_db *db, td_error *err);
+
+/* Makes a table that comes later, where it is not there. */
+td_status td_db_need_table(const td_db *db, td_table_id table, td_error *err);
+td_status td_db_has_table(const td_db *db, td_table_id table, bool *has, td_error *err);
 
 /* What can be told from the first bytes: that it is a tape, of a version that we know, and not cut off. */
 td_status td_db_check_header(const td_db *db, td_error *err);

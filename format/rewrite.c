@@ -72,7 +72,7 @@ td_status td_compact(const char *in, const char *out, td_error *err)
 
 /* ---- merge ---------------------------------------------------------------------------------------------------- */
 
-/* The columns of each table with its keys moved behind those that are there: T traces, S schedules. */
+/* The columns of each table with its keys moved behind those that are there: T traces, S schedules, R runs. */
 static const struct move {
   td_table_id table;
   const char *columns;
@@ -83,6 +83,8 @@ static const struct move {
     {TD_TABLE_META, "trace+T,seq,part,key,value"},
     {TD_TABLE_SCHEDULE, "id+S,trace+T,planner,memory_limit,host_limit,d2h,h2d,early,extra,actions,op,kind,sid"},
     {TD_TABLE_SUMMARY, "trace+T,compute,activation_bytes,retained_bytes,other_bytes,peak_bytes,floor_bytes,digest"},
+    {TD_TABLE_RUN, "id+R,trace+T,schedule+S,at,device,ops,peak_bytes,host_peak_bytes,d2h_bytes,h2d_bytes,stall_ns,step_ns,"
+                   "demand_faults,late_prefetches,waits"},
 };
 
 static td_status maximum(const td_db *db, const char *table, long long *out, td_error *err)
@@ -96,27 +98,51 @@ static td_status maximum(const td_db *db, const char *table, long long *out, td_
   return status;
 }
 
-/* Replaces the letters T and S, which stand alone behind a plus, by numbers. */
-static void fill_in(char *to, size_t size, const char *columns, long long traces, long long schedules)
+/* How many there are of what the letters stand for. */
+typedef struct counts {
+  long long traces, schedules, runs;
+} counts;
+
+/* Replaces the letters, which stand alone behind a plus, by numbers. */
+static void fill_in(char *to, size_t size, const char *columns, const counts *counts)
 {
   size_t n = 0;
   for (; *columns && n + 24 < size; columns++) {
-    if (columns[0] == '+' && (columns[1] == 'T' || columns[1] == 'S'))
-      n += (size_t)snprintf(to + n, size - n, "+%lld", *++columns == 'T' ? traces : schedules);
-    else
+    char letter = columns[0] == '+' ? columns[1] : ' ';
+    if (letter != 'T' && letter != 'S' && letter != 'R') {
       to[n++] = *columns;
+      continue;
+    }
+    n += (size_t)snprintf(to + n, size - n, "+%lld",
+                          letter == 'T' ? counts->traces : letter == 'S' ? counts->schedules : counts->runs);
+    columns++;
   }
   to[n] = '\0';
 }
 
+/* A table that comes later may be in the other tape alone, or in neither. */
+static td_status is_in_other(const td_db *db, td_table_id table, bool *is, td_error *err)
+{
+  sqlite3_stmt *select = NULL;
+  td_status status = td_db_prepare(db, &select, err, "SELECT 1 FROM other.sqlite_schema WHERE name = %Q", td_tables[table].name);
+  if (!status) status = td_db_row(db, select, is, err);
+  sqlite3_finalize(select);
+  return status || !*is ? status : td_db_need_table(db, table, err);
+}
+
 static td_status move_rows(const td_db *db, td_error *err)
 {
-  long long traces, schedules;
-  td_status status = maximum(db, "trace", &traces, err);
-  if (!status) status = maximum(db, "schedule", &schedules, err);
+  counts counts = {0};
+  td_status status = maximum(db, "trace", &counts.traces, err);
+  if (!status) status = maximum(db, "schedule", &counts.schedules, err);
   for (size_t i = 0; i < sizeof moves / sizeof *moves && !status; i++) {
     char columns[256];
-    fill_in(columns, sizeof columns, moves[i].columns, traces, schedules);
+    bool is = true;
+    if (td_tables[moves[i].table].later) status = is_in_other(db, moves[i].table, &is, err);
+    if (status || !is) continue;
+    if (moves[i].table == TD_TABLE_RUN) status = maximum(db, "run", &counts.runs, err);
+    if (status) continue;
+    fill_in(columns, sizeof columns, moves[i].columns, &counts);
     char *sql = sqlite3_mprintf("INSERT INTO main.%s SELECT %s, td_seal(%s) FROM other.%s", td_tables[moves[i].table].name, columns,
                                 columns, td_tables[moves[i].table].name);
     status = sql ? td_db_exec(db, sql, err) : td_fail_nomem(err);

@@ -120,8 +120,7 @@ td_status td_tape_load_schedule(td_tape *tape, int64_t trace, int64_t schedule, 
   return status ? status : td_schedule_get(&tape->db, id, schedule, out, err);
 }
 
-/* A writer of an existing tape: checks it, and opens the transaction that the caller commits. Closing rolls back. */
-static td_status begin_change(td_db *db, const char *path, int64_t trace, td_trace_row *row, td_error *err)
+td_status td_tape_begin_change(td_db *db, const char *path, int64_t trace, td_trace_row *row, td_error *err)
 {
   td_status status = td_db_open(db, path, path, SQLITE_OPEN_READWRITE, err);
   if (!status) status = td_db_check_header(db, err);
@@ -136,7 +135,7 @@ td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedule *sch
   td_trace_row row;
   td_encoder encoder = {0};
   int64_t id = schedule->id;
-  td_status status = begin_change(&db, path, trace, &row, err);
+  td_status status = td_tape_begin_change(&db, path, trace, &row, err);
   if (!status && !td_encoder_init(&encoder, 0)) status = td_fail_nomem(err);
   if (!status) status = td_schedule_put(&db, &encoder, row.id, schedule, err);
   if (!status) status = td_db_exec(&db, "COMMIT", err);
@@ -172,7 +171,7 @@ td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, con
   sqlite3_stmt *put = NULL;
   int64_t seq = 0;
   td_status status = td_json_escape(&escaped, key, strlen(key)) && td_buffer_append(&escaped, "", 1) ? TD_OK : td_fail_nomem(err);
-  if (!status) status = begin_change(&db, path, trace, &row, err);
+  if (!status) status = td_tape_begin_change(&db, path, trace, &row, err);
   else db = (td_db){0};
   if (!status) status = meta_seq(&db, row.id, (const char *)escaped.bytes, &seq, err);
   if (!status) status = td_db_prepare_put(&db, TD_TABLE_META, &put, err);

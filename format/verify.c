@@ -72,9 +72,11 @@ static td_status check_rows(check *c, td_table_id table, td_decoder *decoder, td
 {
   sqlite3_stmt *select = NULL;
   td_values columns[TD_N_COLUMNS] = {0};
-  bool row = true;
+  bool row = true, has;
   td_error why;
-  td_status status = td_db_prepare(&c->db, &select, err, "SELECT * FROM %s", td_tables[table].name);
+  td_status status = td_db_has_table(&c->db, table, &has, err);
+  if (status || !has) return status;
+  status = td_db_prepare(&c->db, &select, err, "SELECT * FROM %s", td_tables[table].name);
   while (!status) {
     td_status sealed = td_db_sealed_row(&c->db, table, select, &row, &why);
     if (sealed && !row) { /* the table cannot be walked any further */
@@ -99,16 +101,19 @@ static td_status check_rows(check *c, td_table_id table, td_decoder *decoder, td
 /* Rows that belong to no trace, and numbers in a row that leave holes. */
 static td_status check_strays(check *c, td_error *err)
 {
-  static const char *const owned[] = {"block", "trace_mark", "trace_meta", "schedule", "summary"};
+  static const td_table_id owned[] = {TD_TABLE_BLOCK, TD_TABLE_MARK, TD_TABLE_META, TD_TABLE_SCHEDULE, TD_TABLE_SUMMARY, TD_TABLE_RUN};
   td_status status = TD_OK;
   for (size_t i = 0; i < sizeof owned / sizeof *owned && !status; i++) {
     sqlite3_stmt *select = NULL;
-    bool row = false;
-    status = td_db_prepare(&c->db, &select, err, "SELECT count(*) FROM %s WHERE trace NOT IN (SELECT id FROM trace)", owned[i]);
+    bool row = false, has;
+    const char *name = td_tables[owned[i]].name;
+    status = td_db_has_table(&c->db, owned[i], &has, err);
+    if (status || !has) continue;
+    status = td_db_prepare(&c->db, &select, err, "SELECT count(*) FROM %s WHERE trace NOT IN (SELECT id FROM trace)", name);
     if (!status) status = td_db_row(&c->db, select, &row, err);
     if (!status && sqlite3_column_int64(select, 0)) {
       char line[128];
-      snprintf(line, sizeof line, "%lld rows of table %s belong to no trace", (long long)sqlite3_column_int64(select, 0), owned[i]);
+      snprintf(line, sizeof line, "%lld rows of table %s belong to no trace", (long long)sqlite3_column_int64(select, 0), name);
       report(c, line);
     }
     sqlite3_finalize(select);

@@ -243,8 +243,9 @@ static td_status step_end(td_role *role, td_deck *deck, td_error *err)
   if (r->lost) return TD_OK;
   settle_at_end(r);
   const td_plan_arrays *plan = &r->lead->plan;
-  deck->stats.trace = plan->trace;
   if (r->lead->at >= plan->n_ops) {
+    deck->stats.trace = plan->trace;
+    deck->stats.schedule = plan->schedule;
     td_status status = act(r, deck, plan->n_ops, TD_PRE);
     return status ? status : td_advance(r->lead, deck, err);
   }

@@ -82,6 +82,11 @@ static td_status join(td_device *device, td_event event, td_error *err)
   return outcome(device, !event.ticket || calls->join(calls->context, (int)event.engine, event.ticket), err);
 }
 
+static const char *description(const td_device *device)
+{
+  return ((const caller_device *)device)->name;
+}
+
 static uint64_t used_bytes(const td_device *device)
 {
   (void)device;
@@ -114,6 +119,7 @@ static const td_device_ops caller_device_ops = {
     .used_bytes = used_bytes,
     .capacity_bytes = capacity_bytes,
     .stream = stream,
+    .description = description,
 };
 
 td_status td_device_from_calls(td_device **out, const td_device_calls *calls, td_error *err)

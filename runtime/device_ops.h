@@ -22,7 +22,8 @@ typedef struct td_event {
 typedef struct td_device_ops {
   const char *name;
 
-  td_status (*open)(td_device **out, const td_device_options *options, td_error *err);
+  /* The device number `index` of its kind, from 0. */
+  td_status (*open)(td_device **out, int index, const td_device_options *options, td_error *err);
   void (*close)(td_device *device);
 
   /* Device memory, aligned to 64 bytes at least; zero bytes give a valid pointer and take nothing. Computing that is queued after
@@ -48,6 +49,7 @@ typedef struct td_device_ops {
   uint64_t (*used_bytes)(const td_device *device);     /* device memory taken now */
   uint64_t (*capacity_bytes)(const td_device *device); /* UINT64_MAX: no limit known */
   void *(*stream)(td_device *device); /* the queue of computing, as the driver knows it; NULL: the calling thread */
+  const char *(*description)(const td_device *device); /* what it is, for a person */
 } td_device_ops;
 
 /* Every device begins with this. */
@@ -55,6 +57,6 @@ struct td_device {
   const td_device_ops *ops;
 };
 
-extern const td_device_ops td_host_device_ops;
+extern const td_device_ops td_host_device_ops, td_opencl_device_ops, td_cuda_device_ops;
 
 #endif

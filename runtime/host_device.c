@@ -103,8 +103,9 @@ static void close_device(td_device *device)
   free(host);
 }
 
-static td_status open_device(td_device **out, const td_device_options *options, td_error *err)
+static td_status open_device(td_device **out, int index, const td_device_options *options, td_error *err)
 {
+  if (index > 0) return td_fail(err, TD_E_NOT_FOUND, "there is one host device");
   host_device *host = calloc(1, sizeof *host);
   if (!host) return td_fail_nomem(err);
   host->device.ops = &td_host_device_ops;
@@ -220,6 +221,12 @@ static void *stream(td_device *device)
   return NULL;
 }
 
+static const char *description(const td_device *device)
+{
+  (void)device;
+  return "main memory";
+}
+
 static uint64_t used_bytes(const td_device *device)
 {
   return ((const host_device *)device)->used;
@@ -245,4 +252,5 @@ const td_device_ops td_host_device_ops = {
     .used_bytes = used_bytes,
     .capacity_bytes = capacity_bytes,
     .stream = stream,
+    .description = description,
 };

@@ -11,7 +11,7 @@
 
 static const verb *const verbs[] = {&verb_import, &verb_export,  &verb_info,    &verb_verify, &verb_recover, &verb_plan,
                                     &verb_simulate, &verb_replay, &verb_view, &verb_sql, &verb_merge, &verb_trim, &verb_compact,
-                                    &verb_sharding};
+                                    &verb_sharding, &verb_devices};
 
 #define N_VERBS (sizeof verbs / sizeof *verbs)
 

@@ -24,6 +24,7 @@
 
 #include <tapedeck/device.h>
 #include <tapedeck/error.h>
+#include <tapedeck/run.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -179,31 +180,8 @@ TD_API td_status td_store(td_deck *deck, td_storage storage, const void *from, u
 
 /* ---- what happened -------------------------------------------------------------------------------------------- */
 
-typedef struct td_step_stats {
-  uint64_t ops;
-  uint64_t peak_bytes;      /* most bytes that were taken on the device at once, those still being copied included */
-  uint64_t host_peak_bytes;
-  uint64_t d2h_bytes, h2d_bytes;
-  uint64_t stall_ns;        /* time that calls waited for copies or for room */
-  uint64_t demand_faults;   /* storages that were needed while away and brought back at once */
-  uint64_t late_prefetches; /* storages that were on their way back when they were needed */
-  uint64_t diverged_ops;    /* in a replay: ops that were not the recorded ones, or could not be followed */
-  uint64_t step_ns;         /* from td_step_begin to td_step_end */
-  int64_t trace;            /* in a replay: the number of the trace that the step followed to its end; 0: none */
-  bool replayed;            /* false: recorded */
-} td_step_stats;
-
 /* Of the step that ended last; zeros before the first. */
 TD_API void td_deck_stats(const td_deck *deck, td_step_stats *out);
-
-/* A storage that was needed before it was there. */
-typedef struct td_wait {
-  int64_t op;         /* -1: before the first */
-  uint64_t sid;       /* by first appearance in the step; UINT64_MAX: it is not of this step */
-  uint64_t bytes;
-  uint64_t waited_ns;
-  bool was_away;      /* a demand fault; else a prefetch that was late */
-} td_wait;
 
 /* Those of the step that ended last, in order; the first 256 of them. Valid until the next step begins. */
 TD_API const td_wait *td_deck_waits(const td_deck *deck, size_t *count);

@@ -16,18 +16,22 @@ typedef struct td_device td_device;
 
 typedef struct td_device_options {
   uint64_t capacity_bytes; /* hard limit on device memory; 0: as much as the device has */
-  double d2h_bytes_per_s;  /* slow copies down to this rate, to play a slower link; 0: as fast as it goes */
+  double d2h_bytes_per_s;  /* host device: slow copies down to this rate, to play a slower link; 0: as fast as it goes */
   double h2d_bytes_per_s;
 } td_device_options;
 
-/* Opens the device called `name` ("host"). `options` may be NULL. TD_E_NOT_FOUND: no such device; the message lists them.
+/* Opens the device called `name`: "host", "opencl", "cuda", or "cuda:1" for the second of its kind. `options` may be NULL.
+ * TD_E_NOT_FOUND: no such device; the message lists them. TD_E_DEVICE: no driver, or no device of this kind; the message says what was
+ * looked for. Drivers are loaded here, so nothing needs them to build.
  * The host device is main memory: its compute queue is the calling thread, its copy engines are two threads. */
 TD_API td_status td_device_open(td_device **out, const char *name, const td_device_options *options, td_error *err);
 
 /* Waits for all copies and closes it. What was allocated on it must have been given back. NULL is allowed. */
 TD_API void td_device_close(td_device *device);
 
-TD_API const char *td_device_name(const td_device *device);
+TD_API const char *td_device_name(const td_device *device);        /* of its kind */
+TD_API const char *td_device_description(const td_device *device); /* what the driver calls it */
+TD_API uint64_t td_device_capacity(const td_device *device);       /* bytes; UINT64_MAX: no limit known */
 
 /* The link between the device and the host. */
 typedef struct td_link_speed {
