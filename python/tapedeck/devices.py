@@ -64,7 +64,7 @@ class Accelerator(Device):
 
     def _host_alloc(self, _context: Any, size: int) -> int | None:
         try:
-            memory = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+            memory = pinned(size)
         except RuntimeError:
             return None
         self._pinned[memory.data_ptr()] = memory
@@ -117,6 +117,10 @@ class Accelerator(Device):
         """Copies of a direction end in order, so all before it are done too."""
         for old in [t for t in self._events[direction] if t <= ticket]:
             del self._events[direction][old]
+
+
+def pinned(size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
 
 def view(address: int, size: int, device: torch.device) -> torch.Tensor:

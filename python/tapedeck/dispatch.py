@@ -130,7 +130,10 @@ class Hook:
         self._call("td_deck_set_memory", byref(self._memory))
 
     def _call(self, name: str, *arguments: Any) -> None:
-        if getattr(self._lib, name)(self._deck, *arguments):
+        self._paused += 1  # operators that the deck's memory and device call are not the step's
+        status = getattr(self._lib, name)(self._deck, *arguments)
+        self._paused -= 1
+        if status:
             error = self._lib.td_deck_error(self._deck).contents
             raise error_of(error.status, error.message.decode(errors="replace"))
 
@@ -488,9 +491,7 @@ class Hook:
         entry = self._by_key[key]
         storage = entry.storage()
         if storage is not None:
-            self._paused += 1
             empty = torch.empty(0, dtype=torch.uint8, device=self._device)
-            self._paused -= 1
             torch._C._set_throw_on_mutable_data_ptr(empty)
             storage._swap_data_ptr_(_storage_of(empty))
         entry.present = False

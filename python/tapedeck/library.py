@@ -130,6 +130,7 @@ class StepStats(Structure):
         ("diverged_ops", c_uint64),
         ("step_ns", c_uint64),
         ("trace", c_int64),
+        ("schedule", c_int64),
         ("replayed", c_bool),
     ]
 
@@ -296,7 +297,7 @@ def load() -> ctypes.CDLL:
     """The library, loaded on first use."""
     path = library_path()
     try:
-        lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        lib = ctypes.CDLL(str(path))
     except OSError as error:
         raise FileError(f"{path} cannot be loaded: {error}") from error
     for name, (result, arguments) in _CALLS.items():

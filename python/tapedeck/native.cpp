@@ -157,6 +157,7 @@ class Hook {
   void call_begin(const std::string &name, const std::vector<at::Tensor> &read, const std::vector<at::Tensor> &written)
   {
     lock_.lock();
+    c10::impl::ExcludeDispatchKeyGuard inside(KEY);
     tell_ended();
     in_op_ = true;
     bool begun = !td_op_begin_n(deck_, name.data(), name.size());
@@ -176,6 +177,7 @@ class Hook {
 
   void call_end(const std::vector<std::optional<at::Tensor>> &outputs)
   {
+    c10::impl::ExcludeDispatchKeyGuard inside(KEY);
     paused_--;
     uint64_t leaf = 0;
     try {
@@ -205,7 +207,7 @@ class Hook {
 
   uint32_t region_begin(const std::string &name, const std::vector<at::Tensor> &inputs)
   {
-    std::lock_guard<std::recursive_mutex> locked(lock_);
+    Apart apart(this);
     tell_ended();
     if (!regions_) // what it finds is not its own
       for (const auto &tensor : inputs) entry_of(tensor);
@@ -218,7 +220,7 @@ class Hook {
 
   void region_end(uint32_t id, const std::vector<std::optional<at::Tensor>> &outputs)
   {
-    std::lock_guard<std::recursive_mutex> locked(lock_);
+    Apart apart(this);
     tell_outputs(outputs);
     regions_--;
     if (td_region_end(deck_, {id})) fail();
@@ -226,7 +228,7 @@ class Hook {
 
   void region_backward_begin(uint32_t id, const std::vector<at::Tensor> &gradients)
   {
-    std::lock_guard<std::recursive_mutex> locked(lock_);
+    Apart apart(this);
     tell_ended();
     if (!regions_)
       for (const auto &tensor : gradients) entry_of(tensor);
@@ -237,7 +239,7 @@ class Hook {
 
   void region_backward_end(uint32_t id, const std::vector<std::optional<at::Tensor>> &gradients)
   {
-    std::lock_guard<std::recursive_mutex> locked(lock_);
+    Apart apart(this);
     tell_outputs(gradients);
     regions_--;
     if (td_region_backward_end(deck_, {id})) fail();
@@ -245,7 +247,7 @@ class Hook {
 
   void region_abort(uint32_t id)
   {
-    std::lock_guard<std::recursive_mutex> locked(lock_);
+    Apart apart(this);
     regions_--;
     if (td_region_abort(deck_, {id})) fail();
   }
@@ -261,7 +263,7 @@ class Hook {
 
   void restore(const at::Tensor &tensor)
   {
-    std::lock_guard<std::recursive_mutex> locked(lock_);
+    Apart apart(this);
     Entry *entry = known_of(tensor);
     if (entry && entry->adopted && td_storage_restore(deck_, entry->storage)) fail();
   }
@@ -269,8 +271,8 @@ class Hook {
   // The storage is whole and stays where it is for the rest of the step: others have its address.
   void pin(const at::Tensor &tensor)
   {
+    Apart apart(this);
     restore(tensor);
-    std::lock_guard<std::recursive_mutex> locked(lock_);
     Entry *entry = known_of(tensor);
     if (!entry || !entry->adopted || in_op_) return;
     pinned_ += entry->size;
@@ -306,6 +308,13 @@ class Hook {
   static std::atomic<Hook *> active;
 
  private:
+  // For calls on the deck that no operator makes: its memory and device may call operators, which are not the step's.
+  struct Apart {
+    explicit Apart(Hook *hook) : locked(hook->lock_), inside(KEY) {}
+    std::lock_guard<std::recursive_mutex> locked;
+    c10::impl::ExcludeDispatchKeyGuard inside;
+  };
+
   [[noreturn]] void fail() const
   {
     td_error error = *td_deck_error(deck_);

@@ -27,6 +27,8 @@ Policy = Literal["resync", "strict", "passthrough", "rerecord"]
 
 # Another version of a hook sees another stream of operators.
 HOOK_VERSION = "1"
+# Where the native hook may put its own deleter on a storage's pointer, to be told of its end; allocators of accelerators look at theirs.
+_WRAPPED = {"cpu"}
 _POLICIES = ("resync", "strict", "passthrough", "rerecord")  # in the order of td_policy
 
 
@@ -163,7 +165,7 @@ class Steps:
         if self.hook_name == "native":
             from . import native
 
-            wrap = self.traced.type == "cpu"  # allocators of accelerators look at their pointers' deleters
+            wrap = self.traced.type in _WRAPPED
             self.hook = native.load().Hook(deck, self.traced, error_of, SILENT_WRITES, SKIPPED, ASYNCHRONOUS, wrap)
         else:
             from . import dispatch
