@@ -1,6 +1,6 @@
 """The Python hook: a TorchDispatchMode that tells a deck what each operator touches, where there is no C++ compiler.
 
-It does what native.cpp does, call for call. A storage is PyTorch's StorageImpl, whose UntypedStorage lives as long as it does;
+It does what hook/hook.h does, call for call. A storage is PyTorch's StorageImpl, whose UntypedStorage lives as long as it does;
 a weak reference to that tells of its end. The bytes of an activation leave by swapping them for an empty storage that refuses to be
 read, and come back by swapping fresh ones in.
 """
@@ -8,6 +8,7 @@ read, and come back by swapping fresh ones in.
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from ctypes import byref
 from typing import Any, Iterable, Sequence
@@ -107,7 +108,8 @@ class Hook:
         self._lib = library.load()
         self._deck = ctypes.c_void_p(deck)
         self._device = device
-        self._mode: _Mode | None = None
+        self._threads = threading.local()  # the mode that each has
+        self._lock = threading.RLock()  # operators of several threads come one after the other
         self._operators: dict[Any, _Operator] = {}
         self._entries: dict[int, _Entry] = {}  # by the address of a living StorageImpl
         self._by_key: dict[int, _Entry] = {}
@@ -142,8 +144,7 @@ class Hook:
     def begin(self) -> None:
         self._call("td_step_begin")
         self.peak_bytes = 0
-        self._mode = _Mode(self)
-        self._mode.__enter__()
+        self.join(True)
 
     def end(self) -> None:
         self._leave()
@@ -159,10 +160,17 @@ class Hook:
         self._forget()
 
     def _leave(self) -> None:
-        if self._mode:
-            self._mode.__exit__(None, None, None)
-        self._mode = None
+        self.join(False)
         self._paused = 0
+
+    def join(self, on: bool) -> None:
+        """The operators of this thread are the step's, or are not."""
+        if on:
+            self._threads.mode = _Mode(self)
+            self._threads.mode.__enter__()
+        elif getattr(self._threads, "mode", None):
+            self._threads.mode.__exit__(None, None, None)
+            self._threads.mode = None
 
     def pause(self, by: int) -> None:
         self._paused += by
@@ -173,8 +181,12 @@ class Hook:
         known = self._operators.get(func)
         if known is None:
             known = self._operators[func] = _Operator(func)
-        if known.skipped or self._paused or self._in_op or self._is_meta(args, kwargs):
-            return func(*args, **kwargs)
+        with self._lock:
+            if not (known.skipped or self._paused or self._in_op or self._is_meta(args, kwargs)):
+                return self._run_op(known, func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _run_op(self, known: _Operator, func: Any, args: Any, kwargs: Any) -> Any:
         self._leave_older_regions()
         self._tell_ended()
         if known.asynchronous:

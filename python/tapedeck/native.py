@@ -1,4 +1,4 @@
-"""The native hook: builds native.cpp against the PyTorch that is there, on first use, and keeps it."""
+"""The native hook: builds hook/native.cpp against the PyTorch that is there, on first use, and keeps it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .errors import StateError
 from .library import library_path
 
 NAME = "tapedeck_native"
-SOURCE = Path(__file__).with_name("native.cpp")
+PACKAGE = Path(__file__).parent
+SOURCES = PACKAGE / "hook"
 
 
 class NoCompiler(StateError):
@@ -28,7 +29,7 @@ class NoCompiler(StateError):
 
 def _headers() -> Path:
     """The folder that holds tapedeck/deck.h: beside the package in a wheel, else in the checkout."""
-    for folder in (SOURCE.parent / "include", SOURCE.parents[2] / "include"):
+    for folder in (PACKAGE / "include", PACKAGE.parents[1] / "include"):
         if (folder / "tapedeck" / "deck.h").exists():
             return folder
     raise NoCompiler("the headers of libtapedeck are not there")
@@ -42,8 +43,10 @@ def _cache_folder() -> Path:
 def _built_for(headers: Path) -> str:
     """What the module depends on: another PyTorch, Python, source, header or library is another module."""
     digest = hashlib.sha256()
-    for part in (torch.__version__, sys.version, str(library_path()), SOURCE.read_bytes(), *(f.read_bytes() for f in sorted(headers.glob("tapedeck/*.h")))):
-        digest.update(part if isinstance(part, bytes) else part.encode())
+    for text in (torch.__version__, sys.version, str(library_path())):
+        digest.update(text.encode())
+    for file in [*sorted(SOURCES.iterdir()), *sorted(headers.glob("tapedeck/*.h"))]:
+        digest.update(file.read_bytes())
     return f"torch-{torch.__version__}-{digest.hexdigest()[:16]}"
 
 
@@ -58,7 +61,7 @@ def _command(headers: Path, output: str) -> list[str]:
     torch_libraries = cpp_extension.library_paths()[0]
     return [
         *compiler, "-O2", "-std=c++20", "-fPIC", "-shared", "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f"-DTORCH_EXTENSION_NAME={NAME}", *include, str(SOURCE), "-o", output,
+        f"-DTORCH_EXTENSION_NAME={NAME}", *include, str(SOURCES / "native.cpp"), "-o", output,
         f"-L{torch_libraries}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", str(library), f"-Wl,-rpath,{library.parent}",
     ]  # fmt: skip
 

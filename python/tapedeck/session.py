@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import warnings
+from contextlib import contextmanager
 from ctypes import POINTER, byref
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Iterator, Literal
 
 import torch
 
@@ -274,6 +275,15 @@ class Steps:
         if regions.active is self:
             self.hook.restore(tensor)
         return tensor
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        """Operators of another thread than the one that began the step join it while inside this."""
+        self.hook.join(True)
+        try:
+            yield
+        finally:
+            self.hook.join(False)
 
     def mark(self, name: str) -> None:
         """Names the current position in the step, such as "forward_end"."""

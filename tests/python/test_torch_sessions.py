@@ -397,6 +397,47 @@ def test_tensors_that_other_threads_let_go(hook: str, tape: str) -> None:
     assert same(plain, run(step, session)[0])
 
 
+def test_operators_of_other_threads_join_the_step(hook: str, tape: str) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with tapedeck.record(tape, hook=hook) as recording:
+        x = torch.ones(8).exp()
+
+        def work(_: int) -> Tensor:
+            with recording.join():
+                for _ in range(50):
+                    y = x.sin()
+            return y
+
+        with ThreadPoolExecutor(3) as pool:
+            results = list(pool.map(work, range(3)))
+    assert all(torch.equal(result, x.sin()) for result in results)
+    names = tapedeck.open(tape).trace().op_names()
+    assert names.count("aten.sin.default") == 150
+    assert len(set(tapedeck.open(tape).outputs["sid"].tolist())) == 152
+
+
+def test_a_thread_that_did_not_join_reads_what_is_away(tape: str) -> None:
+    import threading
+
+    from test_torch_reading import SIZE, away
+
+    errors: list[str] = []
+    with tapedeck.record(tape, hook="native", budget=SIZE * 4 * 3):
+        tensor = away()
+
+        def work() -> None:
+            try:
+                tensor.sum()
+            except RuntimeError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert len(errors) == 1 and "session.restore(tensor)" in errors[0]
+
+
 def test_a_sparse_gradient(hook: str, tape: str) -> None:
     class Sparse(nn.Module):
         def __init__(self) -> None:

@@ -53,5 +53,5 @@ def test_it_carries_all_that_it_needs(tmp_path: Path) -> None:
     (tmp_path / "text.tape").write_text("no tape")
     numpy_path = str(Path(numpy.__file__).parents[1])
     assert run(sys.executable, "-I", "-c", READS_A_TAPE, str(tmp_path / "site"), numpy_path, str(tmp_path / "text.tape")).strip()
-    for name in ("py.typed", "native.cpp", "include/tapedeck/deck.h"):
+    for name in ("py.typed", "hook/native.cpp", "include/tapedeck/deck.h"):
         assert (tmp_path / "site" / "tapedeck" / name).exists()
