@@ -68,7 +68,7 @@ class Report:
         lines = [f"step {self.steps} {what} by the {self.hook} hook: {self.ops} ops, peak {_size(self.peak_bytes)}"]
         if self.budget_bytes is not None:
             lines[0] += f" of {_size(self.budget_bytes)}"
-        lines.append(f"to the host {_size(self.d2h_bytes)}, back {_size(self.h2d_bytes)}, waited {self.stall_ns / 1e6:.1f} ms")
+        lines[0] += f"; to the host {_size(self.d2h_bytes)}, back {_size(self.h2d_bytes)}, waited {self.stall_ns / 1e6:.1f} ms"
         if self.divergence:
             lines.append(f"left the recorded step: {self.divergence}")
         return "\n".join(lines + self.notes)
