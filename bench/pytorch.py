@@ -86,7 +86,10 @@ def main() -> None:
             rows.append((f"PyTorch, replaying, {hook} hook", overhead(step, lambda: replay, ops)))
             replay.close()
     against = "dispatch mode in Python that does nothing"
-    found = [{"name": name, "unit": "ns/op", "ours": ours, "other": idle, "ratio": ours / idle, "against": against} for name, ours in rows]
+    found = [
+        {"name": name, "unit": "ns/op", "ours": ours, "other": idle, "ratio": ours / idle, "against": against}
+        for name, ours in rows
+    ]
     for row in found:
         print(f"{row['name']:<44} {row['ours']:12.2f} {row['other']:12.2f} {row['ratio']:8.3f}  {row['unit']:<8} {against}")
     if options.json:

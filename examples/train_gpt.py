@@ -1,6 +1,6 @@
 """Trains a small GPT with PyTorch, without a limit and then inside a budget, and compares the weights bit for bit.
 
-    python examples/train_gpt.py --steps 12 --budget 60%
+python examples/train_gpt.py --steps 12 --budget 60%
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def main() -> int:
         budgeted, budgeted_s = train(*size, session)
         session.close()
     same = all(torch.equal(a, b) for a, b in zip(plain, budgeted))
-    print(f"{plain_s:.2f} s without, {budgeted_s:.2f} s inside the budget; the weights are {'bit-identical' if same else 'DIFFERENT'}")
+    print(
+        f"{plain_s:.2f} s without, {budgeted_s:.2f} s inside the budget; the weights are {'bit-identical' if same else 'DIFFERENT'}"
+    )
     return 0 if same else 1
 
 

@@ -125,8 +125,9 @@ def pinned(size: int) -> torch.Tensor:
 
 def view(address: int, size: int, device: torch.device) -> torch.Tensor:
     """Bytes at an address as a tensor that does not own them."""
-    storage = torch._C._construct_storage_from_data_pointer(address, device, size)
-    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,))
+    storage: Any = torch._C._construct_storage_from_data_pointer(address, device, size)
+    tensor: Any = torch.empty(0, dtype=torch.uint8, device=device)
+    return tensor.set_(storage, 0, [size])
 
 
 def open_device(device: torch.device) -> Device:

@@ -11,7 +11,7 @@ import ctypes
 import threading
 import weakref
 from ctypes import byref
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -31,6 +31,7 @@ class _Entry:
     def __init__(self, key: int, storage: torch.UntypedStorage) -> None:
         self.key = key
         self.address = storage._cdata
+        self.storage: Callable[[], Any]  # a weak reference to the UntypedStorage
         self.handle: library.Storage | None = None
         self.size = storage.nbytes()
         self.adopted = False

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int64,
+    c_size_t,
+    c_uint,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +43,14 @@ class Meta(Structure):
 
 
 class RecorderOptions(Structure):
-    _fields_ = [("path", c_char_p), ("meta", POINTER(Meta)), ("n_meta", c_size_t), ("device", c_void_p), ("limit_bytes", c_uint64), ("zstd_level", c_int)]
+    _fields_ = [
+        ("path", c_char_p),
+        ("meta", POINTER(Meta)),
+        ("n_meta", c_size_t),
+        ("device", c_void_p),
+        ("limit_bytes", c_uint64),
+        ("zstd_level", c_int),
+    ]
 
 
 class ReplayerOptions(Structure):
@@ -106,7 +130,14 @@ MemoryDrop = CFUNCTYPE(c_bool, c_void_p, c_uint64)
 
 
 class Memory(Structure):
-    _fields_ = [("context", c_void_p), ("alloc", MemoryAlloc), ("free", MemoryFree), ("pointer", MemoryPointer), ("hold", MemoryHold), ("drop", MemoryDrop)]
+    _fields_ = [
+        ("context", c_void_p),
+        ("alloc", MemoryAlloc),
+        ("free", MemoryFree),
+        ("pointer", MemoryPointer),
+        ("hold", MemoryHold),
+        ("drop", MemoryDrop),
+    ]
 
 
 class Storage(Structure):
@@ -140,7 +171,14 @@ class Name(Structure):
 
 
 class Op(Structure):
-    _fields_ = [("dur_ns", c_uint64), ("leaves", c_uint64), ("first_access", c_uint64), ("first_output", c_uint64), ("name", c_uint32), ("opaque", c_bool)]
+    _fields_ = [
+        ("dur_ns", c_uint64),
+        ("leaves", c_uint64),
+        ("first_access", c_uint64),
+        ("first_output", c_uint64),
+        ("name", c_uint32),
+        ("opaque", c_bool),
+    ]
 
 
 class Access(Structure):
@@ -152,7 +190,13 @@ class Output(Structure):
 
 
 class StorageInfo(Structure):
-    _fields_ = [("sid", c_uint64), ("bytes", c_uint64), ("freed_before_op", c_uint64), ("activation", c_bool), ("retained", c_bool)]
+    _fields_ = [
+        ("sid", c_uint64),
+        ("bytes", c_uint64),
+        ("freed_before_op", c_uint64),
+        ("activation", c_bool),
+        ("retained", c_bool),
+    ]
 
 
 class Mark(Structure):
@@ -206,7 +250,10 @@ class TraceInfo(Structure):
         ("trace", c_int64),
         ("complete", c_bool),
         *[(name, c_uint64) for name in ("ops", "accesses", "outputs", "storages", "activations", "retained")],
-        *[(name, c_uint64) for name in ("compute_ns", "activation_bytes", "retained_bytes", "other_bytes", "peak_bytes", "floor_bytes")],
+        *[
+            (name, c_uint64)
+            for name in ("compute_ns", "activation_bytes", "retained_bytes", "other_bytes", "peak_bytes", "floor_bytes")
+        ],
         ("digest", c_char * 33),
     ]
 
@@ -289,7 +336,9 @@ def library_path() -> Path:
         for name in ("libtapedeck.so.0", "libtapedeck.so", "libtapedeck.dylib"):
             if (folder / name).exists():
                 return (folder / name).resolve()
-    raise FileError("libtapedeck is not there: install the package with pip, build it with './run build', or name it in TAPEDECK_LIBRARY")
+    raise FileError(
+        "libtapedeck is not there: install the package with pip, build it with './run build', or name it in TAPEDECK_LIBRARY"
+    )
 
 
 @cache

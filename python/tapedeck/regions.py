@@ -39,7 +39,8 @@ class Region:
         wanted = [tensor for tensor in inputs if tensor.requires_grad and tensor.grad_fn is not None]
         self.gradients = [None] * len(wanted)
         for place, tensor in enumerate(wanted):
-            tensor.grad_fn.register_prehook(functools.partial(self.reached, place, tensor.output_nr))
+            made_by: Any = tensor.grad_fn
+            made_by.register_prehook(functools.partial(self.reached, place, tensor.output_nr))
 
     def begin(self, gradients: Any) -> None:
         if self.open or self not in self.session.regions:
@@ -107,7 +108,7 @@ def run(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
 
 
 @overload
-def skip_offload(function: F) -> F: ...
+def skip_offload(function: F, *, name: str | None = None) -> F: ...
 @overload
 def skip_offload(*, name: str | None = None) -> Callable[[F], F]: ...
 def skip_offload(function: Any = None, *, name: str | None = None) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Iterator, Literal
 import torch
 
 from . import behind, compiled, library, regions
-from .devices import open_device
+from .devices import Device, open_device
 from .errors import ArgumentError, StateError, error_of
 from .library import call
 from .operators import ASYNCHRONOUS, SILENT_WRITES, SKIPPED
@@ -88,7 +88,9 @@ def _rank() -> str:
         return str(torch.distributed.get_rank())
     rank = os.environ.get("RANK")
     if rank is None:
-        raise ArgumentError("the path has {rank}, but neither torch.distributed nor the environment's RANK says which one this is")
+        raise ArgumentError(
+            "the path has {rank}, but neither torch.distributed nor the environment's RANK says which one this is"
+        )
     return rank
 
 
@@ -139,7 +141,7 @@ class Steps:
         self.opaque: set[str] = set()  # the names of all regions so far
         self._wanted_hook: HookName = hook
         self._deck = ctypes.c_void_p()
-        self._device = open_device(self.traced)
+        self._device: Device | None = open_device(self.traced)
         self.hook: Any = None
         self.hook_name = ""
 
@@ -159,6 +161,10 @@ class Steps:
                     raise
                 warnings.warn(f"{error}; the Python hook is used, which costs some 20 us an operator", stacklevel=4)
                 self.hook_name = "python"
+
+    def _device_handle(self) -> ctypes.c_void_p:
+        assert self._device
+        return self._device.handle
 
     def _attach_hook(self) -> None:
         deck = self._deck.value
@@ -180,7 +186,8 @@ class Steps:
             meta["model_key"] = self.key
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             meta |= {"rank": str(torch.distributed.get_rank()), "world_size": str(torch.distributed.get_world_size())}
-        return (library.Meta * len(meta))(*((name.encode(), value.encode()) for name, value in meta.items())), len(meta)
+        pairs = [library.Meta(name.encode(), value.encode()) for name, value in meta.items()]
+        return (library.Meta * len(pairs))(*pairs), len(pairs)
 
     def _check_tape(self, tape: Tape) -> None:
         """A tape that was recorded by another hook or with another model is refused, with a way out."""
@@ -296,7 +303,9 @@ class Steps:
     def _notes(self) -> list[str]:
         if not self.opaque:
             return []
-        return [f"what the opaque regions {', '.join(sorted(self.opaque))} keep for the backward pass stays on the device, outside the budget"]
+        return [
+            f"what the opaque regions {', '.join(sorted(self.opaque))} keep for the backward pass stays on the device, outside the budget"
+        ]
 
     def report(self) -> Report:
         stats = self._stats()
@@ -329,7 +338,6 @@ def active() -> Steps | None:
     return regions.active
 
 
-
 def _text(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
@@ -357,7 +365,7 @@ class Recording(Steps):
         self._choose_hook()
         meta, n_meta = self._meta()
         options = library.RecorderOptions(
-            path=os.fsencode(self.path), meta=meta, n_meta=n_meta, device=self._device.handle, limit_bytes=self.budget or 0
+            path=os.fsencode(self.path), meta=meta, n_meta=n_meta, device=self._device_handle(), limit_bytes=self.budget or 0
         )
         call("td_recorder_create", byref(self._deck), byref(options))
         self._attach_hook()
@@ -387,12 +395,17 @@ class Replay(Steps):
             elif schedules:
                 self.budget = schedules[-1]["memory_limit_bytes"]
             else:
-                raise ArgumentError(f"{self.path} has no schedule: pass budget=, or make one with 'tapedeck plan {self.path} --budget SIZE'")
+                raise ArgumentError(
+                    f"{self.path} has no schedule: pass budget=, or make one with 'tapedeck plan {self.path} --budget SIZE'"
+                )
         if not schedules or schedules[-1]["memory_limit_bytes"] != self.budget:
             rates = {"d2h_bytes_per_s": library.parse_rate(d2h), "h2d_bytes_per_s": library.parse_rate(h2d)}
             _plan(self.path, library.PlanOptions(budget_bytes=self.budget, planner=_text(planner), **rates))
         options = library.ReplayerOptions(
-            path=os.fsencode(self.path), device=self._device.handle, policy=_policy(policy), limit_bytes=library.LIMIT_OF_SCHEDULE
+            path=os.fsencode(self.path),
+            device=self._device_handle(),
+            policy=_policy(policy),
+            limit_bytes=library.LIMIT_OF_SCHEDULE,
         )
         call("td_replayer_create", byref(self._deck), byref(options))
         self._attach_hook()
@@ -435,11 +448,13 @@ class Session(Steps):
                 self._check_tape(tape)
                 peak = tape.info()["peak_bytes"]
         elif isinstance(budget, str) and budget.rstrip().endswith("%"):
-            raise ArgumentError(f"a budget of {budget} is a share of the peak, which is not known before there is a tape: give a size")
+            raise ArgumentError(
+                f"a budget of {budget} is a share of the peak, which is not known before there is a tape: give a size"
+            )
         self.budget = library.parse_size(budget, peak)
         meta, n_meta = self._meta()
         options = library.SessionOptions(
-            path=os.fsencode(self.path), meta=meta, n_meta=n_meta, resume=resume, device=self._device.handle, budget_bytes=self.budget,
+            path=os.fsencode(self.path), meta=meta, n_meta=n_meta, resume=resume, device=self._device_handle(), budget_bytes=self.budget,
             d2h_bytes_per_s=library.parse_rate(d2h), h2d_bytes_per_s=library.parse_rate(h2d), planner=_text(planner), policy=_policy(policy),
             max_warmups=max_warmups,
         )  # fmt: skip

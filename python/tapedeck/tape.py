@@ -17,7 +17,9 @@ OP = np.dtype(
     {
         "names": ["dur_ns", "leaves", "first_access", "first_output", "name", "opaque"],
         "formats": ["u8", "u8", "u8", "u8", "u4", "?"],
-        "offsets": [getattr(library.Op, n).offset for n in ("dur_ns", "leaves", "first_access", "first_output", "name", "opaque")],
+        "offsets": [
+            getattr(library.Op, n).offset for n in ("dur_ns", "leaves", "first_access", "first_output", "name", "opaque")
+        ],
         "itemsize": ctypes.sizeof(library.Op),
     }
 )
@@ -25,13 +27,24 @@ STORAGE = np.dtype(
     {
         "names": ["sid", "bytes", "freed_before_op", "activation", "retained"],
         "formats": ["u8", "u8", "u8", "?", "?"],
-        "offsets": [getattr(library.StorageInfo, n).offset for n in ("sid", "bytes", "freed_before_op", "activation", "retained")],
+        "offsets": [
+            getattr(library.StorageInfo, n).offset for n in ("sid", "bytes", "freed_before_op", "activation", "retained")
+        ],
         "itemsize": ctypes.sizeof(library.StorageInfo),
     }
 )
 _ACCESS = np.dtype([("storage", "u4"), ("kind", "u4")])
-_OUTPUT = np.dtype({"names": ["leaf", "storage"], "formats": ["u8", "u4"], "offsets": [0, 8], "itemsize": ctypes.sizeof(library.Output)})
-ACTION = np.dtype({"names": ["op", "sid", "phase", "kind"], "formats": ["u8", "u8", "u1", "u1"], "offsets": [0, 8, 16, 17], "itemsize": ctypes.sizeof(library.Action)})
+_OUTPUT = np.dtype(
+    {"names": ["leaf", "storage"], "formats": ["u8", "u4"], "offsets": [0, 8], "itemsize": ctypes.sizeof(library.Output)}
+)
+ACTION = np.dtype(
+    {
+        "names": ["op", "sid", "phase", "kind"],
+        "formats": ["u8", "u8", "u1", "u1"],
+        "offsets": [0, 8, 16, 17],
+        "itemsize": ctypes.sizeof(library.Action),
+    }
+)
 ACCESS = np.dtype([("op", "u8"), ("sid", "u8"), ("write", "?")])
 OUTPUT = np.dtype([("op", "u8"), ("leaf", "u8"), ("sid", "u8")])
 

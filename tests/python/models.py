@@ -22,7 +22,9 @@ class MLP(nn.Sequential):
 class ResidualBlock(nn.Module):
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
+        self.first = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU(inplace=True)
+        )
         self.second = nn.Sequential(nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after))
         self.short = nn.Sequential()
         if stride != 1 or before != after:
@@ -37,11 +39,16 @@ class ResNet18(nn.Module):
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1))
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)
+        )
         widths = [width, width, 2 * width, 4 * width, 8 * width]
         blocks: list[nn.Module] = []
         for i in range(4):
-            blocks += [ResidualBlock(widths[i], widths[i + 1], 1 if i == 0 else 2), ResidualBlock(widths[i + 1], widths[i + 1], 1)]
+            blocks += [
+                ResidualBlock(widths[i], widths[i + 1], 1 if i == 0 else 2),
+                ResidualBlock(widths[i + 1], widths[i + 1], 1),
+            ]
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(8 * width, 10)
 
@@ -66,7 +73,9 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, layers: int = 3, width: int = 48, length: int = 32, words: int = 64, reentrant: bool | None = None) -> None:
+    def __init__(
+        self, layers: int = 3, width: int = 48, length: int = 32, words: int = 64, reentrant: bool | None = None
+    ) -> None:
         super().__init__()
         self.reentrant = reentrant  # None: nothing is recomputed
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
@@ -95,7 +104,9 @@ class ViT(nn.Module):
 
 
 def double_conv(before: int, after: int) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(before, after, 3, 1, 1), nn.GroupNorm(4, after), nn.SiLU(), nn.Conv2d(after, after, 3, 1, 1), nn.SiLU())
+    return nn.Sequential(
+        nn.Conv2d(before, after, 3, 1, 1), nn.GroupNorm(4, after), nn.SiLU(), nn.Conv2d(after, after, 3, 1, 1), nn.SiLU()
+    )
 
 
 class UNet(nn.Module):
@@ -179,14 +190,19 @@ class Trained:
     def same_bits(self, other: Trained) -> bool:
         mine = [*self.losses, *self.gradients, *self.weights]
         theirs = [*other.losses, *other.gradients, *other.weights]
-        return len(mine) == len(theirs) and all(a.dtype == b.dtype and torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)) for a, b in zip(mine, theirs))
+        return len(mine) == len(theirs) and all(
+            a.dtype == b.dtype and torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
+            for a, b in zip(mine, theirs)
+        )
 
 
 def train(case: Case, session=None, steps: int = 8, after_step: Callable[[], None] = lambda: None) -> Trained:
     """Trains from the same start every time, each step inside the session where there is one."""
     torch.manual_seed(1)
     model = case.model()
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3) if case.adam else torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    optimizer = (
+        torch.optim.Adam(model.parameters(), 1e-3) if case.adam else torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    )
     generator = torch.Generator().manual_seed(2)
     losses = []
 

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from tapedeck import library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +23,10 @@ STRUCTS = {
 
 def test_structures_lie_as_in_c(tmp_path: Path) -> None:
     compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
-    lines = ["#include <stddef.h>", *(f"#include <tapedeck/{header.name}>" for header in sorted((ROOT / "include" / "tapedeck").glob("*.h")))]
+    lines = [
+        "#include <stddef.h>",
+        *(f"#include <tapedeck/{header.name}>" for header in sorted((ROOT / "include" / "tapedeck").glob("*.h"))),
+    ]
     for name, c_name in STRUCTS.items():
         struct = getattr(library, name)
         lines.append(f'_Static_assert(sizeof({c_name}) == {ctypes.sizeof(struct)}, "{c_name}");')
@@ -32,12 +34,18 @@ def test_structures_lie_as_in_c(tmp_path: Path) -> None:
             lines.append(f'_Static_assert(offsetof({c_name}, {field}) == {getattr(struct, field).offset}, "{c_name}.{field}");')
     source = tmp_path / "layout.c"
     source.write_text("\n".join(lines) + "\n")
-    done = subprocess.run([compiler, "-std=c17", f"-I{ROOT / 'include'}", "-fsyntax-only", str(source)], capture_output=True, text=True)
+    done = subprocess.run(
+        [compiler, "-std=c17", f"-I{ROOT / 'include'}", "-fsyntax-only", str(source)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_every_structure_is_compared() -> None:
-    declared = {name for name, value in vars(library).items() if isinstance(value, type) and issubclass(value, ctypes.Structure) and value is not ctypes.Structure}
+    declared = {
+        name
+        for name, value in vars(library).items()
+        if isinstance(value, type) and issubclass(value, ctypes.Structure) and value is not ctypes.Structure
+    }
     assert declared == set(STRUCTS)
 
 

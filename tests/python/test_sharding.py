@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import tapedeck
 from tapedeck.sharding import first_difference
 
@@ -86,10 +85,20 @@ def test_objects_freeze_by_what_they_have() -> None:
         "params": {"q.weight": {"tp": "S(0)", "EP": "R"}, "gate": {"tp": "SS(-2,4)"}},
         "in_src": {"x": {"tp": "P(avg)"}},
     }
-    assert frozen["injections"] == [{"match": "layers.0", "inner_wrapper": {"target": "attention", "axis": "tp"}, "local_compute_fn": "swiglu"}]
+    assert frozen["injections"] == [
+        {"match": "layers.0", "inner_wrapper": {"target": "attention", "axis": "tp"}, "local_compute_fn": "swiglu"}
+    ]
     assert frozen["frozen_sharded_params"] == ["layers.0.gate", "layers.0.q.weight"]
     assert frozen["tied_pairs"] == [["a", "b"]] and frozen["mesh_dim_names"] == ["tp", "ep"]
-    assert list(frozen) == ["param_plan", "injections", "tied_pairs", "special_handlers", "frozen_sharded_params", "boundary_classes", "mesh_dim_names"]
+    assert list(frozen) == [
+        "param_plan",
+        "injections",
+        "tied_pairs",
+        "special_handlers",
+        "frozen_sharded_params",
+        "boundary_classes",
+        "mesh_dim_names",
+    ]
 
 
 def test_no_plan() -> None:

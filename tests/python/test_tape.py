@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import tapedeck
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +32,10 @@ def test_arrays_say_what_sql_says(tape: Path) -> None:
         assert opened.sql("SELECT op, sid, kind FROM access ORDER BY op, seq") == accesses
         assert opened.sql("SELECT op, leaf, sid FROM output ORDER BY op, leaf") == [tuple(o) for o in opened.outputs.tolist()]
         storages = {int(s["sid"]): (int(s["bytes"]), bool(s["activation"]), bool(s["retained"])) for s in opened.storages}
-        assert storages == {sid: (size, bool(a), bool(r)) for sid, size, a, r in opened.sql("SELECT sid, bytes, activation, retained FROM storage")}
+        assert storages == {
+            sid: (size, bool(a), bool(r))
+            for sid, size, a, r in opened.sql("SELECT sid, bytes, activation, retained FROM storage")
+        }
         info = opened.info()
         assert info["ops"] == len(opened.ops) and info["storages"] == len(opened.storages) and len(info["digest"]) == 32
 
@@ -76,4 +78,7 @@ def test_what_is_not_there(tape: Path) -> None:
 
 def test_it_imports_without_pytorch() -> None:
     code = f"import sys; sys.modules['torch'] = None; sys.path.insert(0, {str(ROOT / 'python')!r}); import tapedeck; print(tapedeck.version())"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip() == tapedeck.version()
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+        == tapedeck.version()
+    )

@@ -6,11 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
-from test_torch_sessions import check, plain_step
-
 import tapedeck
+import torch
 from tapedeck import devices, session
+from test_torch_sessions import check, plain_step
 
 
 class Stream:
@@ -74,7 +73,9 @@ def test_a_session_on_streams(hook: str, tape: str, streams: list[Stream]) -> No
     computing = streams[0]
     assert out.entered and back.entered
     assert out.waited.count(computing) == out.entered and back.waited.count(computing) == back.entered
-    assert any(isinstance(event, Event) and event.stream is back for event in computing.waited)  # who reads waits for what comes back
+    assert any(
+        isinstance(event, Event) and event.stream is back for event in computing.waited
+    )  # who reads waits for what comes back
 
 
 def test_a_copy_back_waits_for_the_way_out(streams: list[Stream]) -> None:

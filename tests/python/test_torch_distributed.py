@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
+import tapedeck
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from test_torch_sessions import BUDGET, batches, layers, plain_step
 
-import tapedeck
-
-pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs torch.distributed with gloo")
+pytestmark = pytest.mark.skipif(
+    not dist.is_available() or not dist.is_gloo_available(), reason="needs torch.distributed with gloo"
+)
 
 
 def free_port() -> int:
@@ -91,11 +92,15 @@ def test_a_plan_from_dtensors(mesh: Callable[..., Any]) -> None:
 
 
 def test_the_strided_shard_of_dtensor(mesh: Callable[..., Any]) -> None:
+    from tapedeck.sharding import _placement
     from torch.distributed.tensor.placement_types import _StridedShard
 
-    from tapedeck.sharding import _placement
-
-    assert _placement(_StridedShard(1, split_factor=2)) == {"type": "StridedShard", "dim": 1, "split_factor": 2, "uneven_shard": False}
+    assert _placement(_StridedShard(1, split_factor=2)) == {
+        "type": "StridedShard",
+        "dim": 1,
+        "split_factor": 2,
+        "uneven_shard": False,
+    }
 
 
 def test_a_tape_of_another_plan_is_refused(hook: str, tape: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from models import CASES, Case, train
-
 import tapedeck
+from models import CASES, Case, train
 
 STEPS = 8
 

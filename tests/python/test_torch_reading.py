@@ -9,10 +9,9 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+import tapedeck
 import torch
 from torch.utils import dlpack
-
-import tapedeck
 
 SIZE = 4096
 nbytes = lambda tensor: torch._C.TensorBase.untyped_storage(tensor).nbytes()  # noqa: E731 - around what a session watches
@@ -146,7 +145,9 @@ def binding(tmp_path_factory: pytest.TempPathFactory) -> Any:
         float first_const(at::Tensor t) { return *t.const_data_ptr<float>(); }
     """
     folder = tmp_path_factory.mktemp("binding")
-    return cpp_extension.load_inline("tapedeck_test_binding", source, functions=["first", "first_const"], build_directory=str(folder))
+    return cpp_extension.load_inline(
+        "tapedeck_test_binding", source, functions=["first", "first_const"], build_directory=str(folder)
+    )
 
 
 @pytest.mark.parametrize("name", ["first", "first_const"])

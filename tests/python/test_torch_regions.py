@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import pytest
-import torch
-from torch import Tensor, nn
-from test_torch_sessions import BATCH, BUDGET, WIDTH, batches, check, layers, plain_step, run, same
-
 import tapedeck
+import torch
+from test_torch_sessions import BATCH, BUDGET, WIDTH, check, layers, plain_step, run, same
+from torch import Tensor, nn
 
 
 def recorded(hook: str, tape: str, step: Callable[[], Any]) -> tapedeck.Trace:
@@ -37,7 +36,9 @@ def test_one_op_forward_and_one_backward(hook: str, tape: str) -> None:
     trace = recorded(hook, tape, lambda: middle(x.mul(2)).mul(3).sum().backward())
     names = trace.op_names()
     assert opaque(trace) == ["middle_fwd", "middle_bwd"]
-    assert names.index("aten.mul.Tensor") < names.index("middle_fwd") < names.index("aten.sum.default") < names.index("middle_bwd")
+    assert (
+        names.index("aten.mul.Tensor") < names.index("middle_fwd") < names.index("aten.sum.default") < names.index("middle_bwd")
+    )
     assert not {"aten.sin.default", "aten.cos.default", "aten.exp.default"} & set(names)
     assert names[names.index("middle_bwd") + 1] == "aten.mul.Tensor"  # of the first mul: the region ended before it
     assert torch.equal(x.grad, torch.autograd.grad((x.mul(2).sin().cos().exp().mul(3).sum()), x)[0])

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+import tapedeck
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
-
-import tapedeck
 
 WIDTH, BATCH = 64, 256
 
@@ -29,7 +28,9 @@ def batches(n: int) -> list[Tensor]:
 BUDGET = BATCH * WIDTH * 4 * 9  # a plain step of `layers` needs more
 
 
-def run(step: Callable[[nn.Module, Tensor], None], session: Any, n: int = 5, model: Any = None) -> tuple[list[Tensor], list[tapedeck.Report]]:
+def run(
+    step: Callable[[nn.Module, Tensor], None], session: Any, n: int = 5, model: Any = None
+) -> tuple[list[Tensor], list[tapedeck.Report]]:
     """The gradients of each step, and its reports."""
     model = model or layers()
     gradients, reports = [], []
@@ -49,7 +50,9 @@ def same(a: list[Tensor], b: list[Tensor]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
 
 
-def check(step: Callable[[nn.Module, Tensor], None], hook: str, tape: str, budget: int = BUDGET, model: Callable[[], nn.Module] = layers) -> list[tapedeck.Report]:
+def check(
+    step: Callable[[nn.Module, Tensor], None], hook: str, tape: str, budget: int = BUDGET, model: Callable[[], nn.Module] = layers
+) -> list[tapedeck.Report]:
     """The same bits inside the budget as without, some steps of it replayed and all ops followed."""
     plain, _ = run(step, None, model=model())
     session = tapedeck.Session(tape, budget=budget, hook=hook)
@@ -464,4 +467,3 @@ def test_sparse_tensors_whose_parts_were_away(hook: str, tape: str) -> None:
         (torch.sparse.mm(sparse, y)).square().mean().backward()
 
     check(step, hook, tape)
-

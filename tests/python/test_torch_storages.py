@@ -6,10 +6,9 @@ import gc
 from typing import Any, Callable
 
 import pytest
+import tapedeck
 import torch
 from torch.nn import functional as F
-
-import tapedeck
 
 
 class Seen:

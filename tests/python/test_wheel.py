@@ -36,7 +36,9 @@ print(tapedeck.version())
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -44,7 +46,17 @@ def run(*command: str) -> str:
 def test_it_carries_all_that_it_needs(tmp_path: Path) -> None:
     for tool in ("scikit_build_core", "auditwheel"):
         pytest.importorskip(tool)
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path / "raw"), str(ROOT / "python"))
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path / "raw"),
+        str(ROOT / "python"),
+    )
     (raw,) = (tmp_path / "raw").glob("tapedeck-*.whl")
     run(sys.executable, "-m", "auditwheel", "repair", "-w", str(tmp_path / "repaired"), str(raw))
     (wheel,) = (tmp_path / "repaired").glob("tapedeck-*.whl")
