@@ -28,6 +28,7 @@ typedef struct place {
   bool on_device, on_host;
   bool current; /* the host copy is of the present bytes, or will be when its copy ends */
   uint64_t d2h_end, h2d_end;
+  size_t stay; /* the present one's number */
 } place;
 
 typedef struct machine {
@@ -45,7 +46,9 @@ typedef struct machine {
   uint64_t now, engine_free[2];
   uint64_t device_bytes, host_bytes;
   leaving device_leaving, host_leaving;
-  size_t faults_capacity, transfers_capacity;
+  uint64_t point;      /* the next one of the timeline */
+  uint64_t *stay_ends; /* when the bytes of a stay are free, by its number */
+  size_t faults_capacity, transfers_capacity, stays_capacity, stay_ends_capacity;
   bool nomem;
   td_simulation *out;
 } machine;
@@ -120,6 +123,47 @@ static void stall_until(machine *m, uint64_t ns)
   m->now = ns;
 }
 
+/* Notes that a storage came to the device. */
+static void begin_stay(machine *m, uint32_t storage)
+{
+  td_simulation *out = m->out;
+  size_t n = out->n_stays;
+  if (!out->timeline) return;
+  if (!TD_GROW(out->stays, m->stays_capacity, n + 1) || !TD_GROW(m->stay_ends, m->stay_ends_capacity, n + 1)) {
+    m->nomem = true;
+    return;
+  }
+  out->stays[n] = (td_stay){.storage = storage, .first = m->point, .end = m->trace->n_ops + 1};
+  m->stay_ends[n] = 0;
+  m->places[storage].stay = n;
+  out->n_stays = n + 1;
+}
+
+/* Notes that it goes, at the next point or, where a copy still uses its bytes, at the first one when that has ended. */
+static void end_stay(machine *m, const place *p)
+{
+  if (p->stay >= m->out->n_stays) return;
+  m->out->stays[p->stay].end = m->point;
+  m->stay_ends[p->stay] = later(p->d2h_end, p->h2d_end);
+}
+
+/* Moves the ends of stays on to where their bytes came free. */
+static void settle_stays(machine *m)
+{
+  const td_timeline_point *points = m->out->timeline;
+  for (size_t i = 0; i < m->out->n_stays; i++) {
+    uint64_t low = m->out->stays[i].end, high = m->trace->n_ops + 1;
+    while (low < high) {
+      uint64_t middle = low + (high - low) / 2;
+      if (points[middle].start_ns < m->stay_ends[i])
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    m->out->stays[i].end = low;
+  }
+}
+
 static void take_device(machine *m, uint64_t op, uint32_t storage)
 {
   uint64_t bytes = m->trace->storages[storage].bytes;
@@ -135,6 +179,7 @@ static void take_device(machine *m, uint64_t op, uint32_t storage)
   m->device_bytes += bytes;
   m->out->peak_bytes = later(m->out->peak_bytes, m->device_bytes);
   m->places[storage].on_device = true;
+  begin_stay(m, storage);
 }
 
 static void release_device(machine *m, uint32_t storage)
@@ -142,6 +187,7 @@ static void release_device(machine *m, uint32_t storage)
   place *p = &m->places[storage];
   give_back(m, &m->device_leaving, &m->device_bytes, later(p->d2h_end, p->h2d_end), m->trace->storages[storage].bytes);
   p->on_device = false;
+  end_stay(m, p);
 }
 
 static void release_host(machine *m, uint32_t storage)
@@ -294,6 +340,7 @@ static void play_end(machine *m)
 
 static void note_point(machine *m, uint64_t op, uint64_t dur_ns, uint64_t stall_before)
 {
+  m->point = op + 1;
   if (!m->out->timeline) return;
   collect(m, &m->device_leaving, &m->device_bytes);
   collect(m, &m->host_leaving, &m->host_bytes);
@@ -321,6 +368,7 @@ static void play(machine *m)
     if (!end) play_actions(m, op, TD_POST);
   }
   for (; m->next_action < m->n_actions; m->next_action++) play_action(m, &m->actions[m->next_action]);
+  settle_stays(m);
 }
 
 /* ---- setting up ----------------------------------------------------------------------------------------------- */
@@ -436,6 +484,7 @@ td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool t
   free(m.sorted);
   free(m.frees);
   free(m.places);
+  free(m.stay_ends);
   free(m.device_leaving.heap);
   free(m.host_leaving.heap);
   return status;
@@ -447,5 +496,6 @@ void td_simulation_destroy(td_simulation *simulation)
   free(simulation->faults);
   free(simulation->timeline);
   free(simulation->transfers);
+  free(simulation->stays);
   free(simulation);
 }

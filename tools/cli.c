@@ -187,17 +187,52 @@ void json_string(cJSON *object, const char *key, const char *text)
   free(copy);
 }
 
+#define NO_CHARACTER 0xfffd
+
+size_t next_character(const char *bytes, size_t length, uint32_t *character)
+{
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  uint8_t first = (uint8_t)*bytes;
+  size_t n = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf8 ? 4 : 0;
+  uint32_t c = n == 1 ? first : n ? first & (0x7fu >> n) : 0;
+  *character = NO_CHARACTER;
+  if (!n || n > length) return 1;
+  for (size_t i = 1; i < n; i++) {
+    if (((uint8_t)bytes[i] & 0xc0) != 0x80) return 1;
+    c = c << 6 | ((uint8_t)bytes[i] & 0x3f);
+  }
+  if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 1;
+  *character = c;
+  return n;
+}
+
 void put_json_string(FILE *to, const char *bytes, size_t length)
 {
   fputc('"', to);
-  for (size_t i = 0; i < length; i++) {
-    unsigned char c = (unsigned char)bytes[i];
-    if (c < 0x20 || c >= 0x7f || c == '<' || c == '>' || c == '&' || c == '"' || c == '\\' || c == '\'')
+  for (size_t i = 0; i < length;) {
+    uint32_t c;
+    i += next_character(bytes + i, length - i, &c);
+    if (c > 0xffff)
+      fprintf(to, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+    else if (c < 0x20 || c >= 0x7f || strchr("<>&\"\\'", (int)c))
       fprintf(to, "\\u%04x", c);
     else
-      fputc(c, to);
+      fputc((int)c, to);
   }
   fputc('"', to);
+}
+
+void put_plain(FILE *to, const char *bytes, size_t length)
+{
+  for (size_t i = 0; i < length;) {
+    uint32_t c;
+    size_t n = next_character(bytes + i, length - i, &c);
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == NO_CHARACTER)
+      fputc('?', to);
+    else
+      fwrite(bytes + i, 1, n, to);
+    i += n;
+  }
 }
 
 int json_print(const args *args, cJSON *object)

@@ -91,8 +91,14 @@ void json_string(cJSON *object, const char *key, const char *text);
 /* Prints and frees it; returns EXIT_DONE, or EXIT_TROUBLE if memory ran out. */
 int json_print(const args *args, cJSON *object);
 
-/* A name is bytes; as a JSON string, those that are not ASCII are shown as Latin-1. Harmless inside a script of a page, too. */
+/* A name is bytes: these read it as UTF-8, and what is none is U+FFFD, the sign for it. */
+
+/* The next character of at least one byte; returns how many bytes it takes. */
+size_t next_character(const char *bytes, size_t length, uint32_t *character);
+/* As a JSON string, all ASCII, and harmless inside a script of a page, too. */
 void put_json_string(FILE *to, const char *bytes, size_t length);
+/* As it is, but for control characters, which a terminal would obey. */
+void put_plain(FILE *to, const char *bytes, size_t length);
 
 /* "12,345" in a buffer of 32 bytes. */
 char *with_commas(uint64_t number, char *text);

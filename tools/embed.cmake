@@ -1,4 +1,13 @@
-# cmake -DIN=view.html -DOUT=view_html.h -DNAME=view_html -P embed.cmake: a file as a constant of C, a NUL after it.
-file(READ ${IN} bytes HEX)
+# cmake -DIN=FOLDER -DOUT=page.h -P embed.cmake: the page with its style and scripts in place, as a constant of C, a NUL after it.
+file(READ ${IN}/page.html page)
+file(READ ${IN}/page.css style)
+foreach(part data.js draw.js panel.js text.js page.js)
+  file(READ ${IN}/${part} text)
+  string(APPEND script "${text}")
+endforeach()
+string(REPLACE "/*STYLE*/" "\n${style}" page "${page}")
+string(REPLACE "/*SCRIPT*/" "\n${script}" page "${page}")
+file(WRITE ${OUT}.html "${page}")
+file(READ ${OUT}.html bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE ${OUT} "static const unsigned char ${NAME}[] = {${bytes}0};\n")
+file(WRITE ${OUT} "static const unsigned char page_html[] = {${bytes}0};\n")

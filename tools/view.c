@@ -1,118 +1,132 @@
-/* view: one self-contained page that shows a step's memory with and without a schedule. */
-#include <inttypes.h>
+/* view: a step's memory with and without a schedule, as a page, a picture or text. */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <tapedeck/planner.h>
+#include <tapedeck/size.h>
 
 #include "verbs.h"
-#include "view_html.h" /* made from view.html when building */
+#include "view.h"
 
-#define DATA_MARK "/*DATA*/"
+#define NARROWEST 40
+#define WIDEST    1000
 
-#define PUT_ARRAY(to, key, n, format, value)                                                                           \
-  do {                                                                                                                 \
-    fprintf(to, ",\n\"%s\": [", key);                                                                                  \
-    for (uint64_t i = 0; i < (n); i++) fprintf(to, "%s" format, i ? "," : "", value);                                  \
-    fputc(']', to);                                                                                                    \
-  } while (0)
-
-static void put_names(FILE *to, const td_trace *trace)
-{
-  fputs(",\n\"names\": [", to);
-  for (uint32_t i = 0; i < trace->n_names; i++) {
-    if (i) fputc(',', to);
-    put_json_string(to, trace->names[i].bytes, trace->names[i].length);
-  }
-  fputc(']', to);
-}
-
-static void put_data(FILE *to, const char *path, const td_trace *trace, const td_trace_info *info, const td_schedule *schedule,
-                     const td_simulation *plain, const td_simulation *planned)
-{
-  uint64_t n = trace->n_ops;
-  fputs("{\"title\": ", to);
-  put_json_string(to, path, strlen(path));
-  fprintf(to, ",\n\"ops\": %" PRIu64 ", \"storages\": %" PRIu64 ", \"activations\": %" PRIu64 ", \"peak\": %" PRIu64
-              ", \"floor\": %" PRIu64 ", \"compute\": %" PRIu64,
-          info->ops, info->storages, info->activations, plain->peak_bytes, info->floor_bytes, info->compute_ns);
-  put_names(to, trace);
-  PUT_ARRAY(to, "op", n, "%" PRIu32, trace->ops[i].name);
-  PUT_ARRAY(to, "dur", n, "%" PRIu64, trace->ops[i].dur_ns);
-  PUT_ARRAY(to, "plain", n + 1, "%" PRIu64, plain->timeline[i].device_bytes);
-  if (planned) {
-    PUT_ARRAY(to, "planned", n + 1, "%" PRIu64, planned->timeline[i].device_bytes);
-    PUT_ARRAY(to, "stall", n + 1, "%" PRIu64, planned->timeline[i].stall_ns);
-    fprintf(to, ",\n\"schedule\": %" PRId64 ", \"peak_planned\": %" PRIu64 ", \"host_peak\": %" PRIu64 ", \"d2h\": %" PRIu64
-                ", \"h2d\": %" PRIu64 ", \"stalled\": %" PRIu64 ", \"faults\": %zu, \"planner\": ",
-            schedule->id, planned->peak_bytes, planned->host_peak_bytes, planned->d2h_bytes, planned->h2d_bytes,
-            planned->stall_ns, planned->n_faults);
-    put_json_string(to, schedule->planner, strlen(schedule->planner));
-    if (schedule->memory_limit_bytes != UINT64_MAX) fprintf(to, ", \"budget\": %" PRIu64, schedule->memory_limit_bytes);
-  }
-  fputs("}", to);
-}
+/* ---- loading --------------------------------------------------------------------------------------------------- */
 
 /* The newest schedule where none is asked for; a tape without one shows the step as it was recorded. */
-static bool load_schedule(const args *args, td_tape *tape, int64_t trace, td_schedule **schedule)
+static td_status load_schedule(view_side *side, int64_t number, bool asked, td_error *err)
 {
-  int64_t number;
+  td_status status = td_tape_load_schedule(side->tape, side->info.trace, number, &side->schedule, err);
+  return status == TD_E_NOT_FOUND && !asked ? TD_OK : status;
+}
+
+static bool load_side(const args *args, const char *path, view_side *side)
+{
   td_error err;
-  if (!number_arg(args, "schedule", TD_NEWEST, &number)) return false;
-  td_status status = td_tape_load_schedule(tape, trace, number, schedule, &err);
-  if (!status || (status == TD_E_NOT_FOUND && !arg(args, "schedule"))) return true;
+  int64_t trace, schedule;
+  if (!number_arg(args, "trace", TD_NEWEST, &trace) || !number_arg(args, "schedule", TD_NEWEST, &schedule)) return false;
+  side->path = path;
+  td_status status = td_tape_open(&side->tape, path, &err);
+  if (!status) status = td_tape_info(side->tape, trace, &side->info, &err);
+  if (!status) status = td_tape_load_trace(side->tape, trace, &side->trace, &err);
+  if (!status) status = load_schedule(side, schedule, arg(args, "schedule"), &err);
+  if (!status) status = td_simulate(side->trace, NULL, true, &side->plain, &err);
+  if (!status && side->schedule) status = td_simulate(side->trace, side->schedule, true, &side->planned, &err);
+  if (!status) return true;
   failed(args, &err);
   return false;
 }
 
-static int write_page(const args *args, const td_trace *trace, const td_trace_info *info, const td_schedule *schedule)
+static void drop_side(view_side *side)
 {
-  td_simulation *plain = NULL, *planned = NULL;
-  td_error err;
-  output out;
-  int exit_code = EXIT_TROUBLE;
-  td_status status = td_simulate(trace, NULL, true, &plain, &err);
-  if (!status && schedule) status = td_simulate(trace, schedule, true, &planned, &err);
-  if (status) {
-    failed(args, &err);
-  } else if (output_open(args, &out, arg(args, "output"))) {
-    const char *page = (const char *)view_html, *mark = strstr(page, DATA_MARK);
-    fwrite(page, 1, (size_t)(mark - page), out.to);
-    put_data(out.to, args->operands[0], trace, info, schedule, plain, planned);
-    fputs(mark + strlen(DATA_MARK), out.to);
-    if (output_close(args, &out, true)) exit_code = EXIT_DONE;
+  td_simulation_destroy(side->plain);
+  td_simulation_destroy(side->planned);
+  td_schedule_destroy(side->schedule);
+  td_trace_destroy(side->trace);
+  td_tape_close(side->tape);
+}
+
+/* ---- showing --------------------------------------------------------------------------------------------------- */
+
+/* As wide as asked for; else as the terminal, else 80. */
+static bool text_width(const args *args, uint32_t *width)
+{
+  struct winsize window;
+  int64_t asked;
+  bool terminal = !arg(args, "output") && isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) && window.ws_col;
+  if (!number_arg(args, "width", terminal ? window.ws_col : 80, &asked)) return false;
+  if (arg(args, "width") && (asked < NARROWEST || asked > WIDEST)) {
+    trouble(args, "--width %s: expected %d to %d", arg(args, "width"), NARROWEST, WIDEST);
+    return false;
   }
-  td_simulation_destroy(plain);
-  td_simulation_destroy(planned);
-  return exit_code;
+  *width = asked < NARROWEST ? NARROWEST : asked > WIDEST ? WIDEST : (uint32_t)asked;
+  return true;
+}
+
+static bool write_form(const args *args, FILE *to, const view_side *sides, size_t n, uint32_t width)
+{
+  bool done = true;
+  if (arg(args, "svg")) return view_svg(to, sides, n);
+  if (!arg(args, "text")) view_page(to, sides, n);
+  for (size_t i = 0; i < n && done && arg(args, "text"); i++) {
+    if (i) fputc('\n', to);
+    done = view_text(to, &sides[i], width);
+  }
+  return done;
+}
+
+/* A tape is not written over by what is shown of it. */
+static bool would_lose(const char *out, const view_side *sides, size_t n)
+{
+  struct stat to, from;
+  if (!out || stat(out, &to)) return false;
+  for (size_t i = 0; i < n; i++)
+    if (!stat(sides[i].path, &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino) return true;
+  return false;
+}
+
+static int show(const args *args, const view_side *sides, size_t n)
+{
+  output out;
+  uint32_t width;
+  if (would_lose(arg(args, "output"), sides, n)) return trouble(args, "%s is a tape that is to be shown", arg(args, "output"));
+  if (!text_width(args, &width) || !output_open(args, &out, arg(args, "output"))) return EXIT_TROUBLE;
+  bool done = write_form(args, out.to, sides, n, width);
+  if (!done) trouble(args, "out of memory");
+  return output_close(args, &out, done) && done ? EXIT_DONE : EXIT_TROUBLE;
 }
 
 static int run(const args *args)
 {
-  td_tape *tape;
-  td_trace *trace;
-  td_trace_info info;
-  td_schedule *schedule = NULL;
-  int exit_code = EXIT_TROUBLE;
-  if (!arg(args, "output")) return trouble(args, "expected -o OUT.html");
-  if (!open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
-  if (load_schedule(args, tape, info.trace, &schedule)) exit_code = write_page(args, trace, &info, schedule);
-  td_schedule_destroy(schedule);
-  td_trace_destroy(trace);
-  td_tape_close(tape);
+  view_side sides[VIEW_SIDES] = {0};
+  size_t n = (size_t)args->n_operands;
+  bool svg = arg(args, "svg"), text = arg(args, "text"), loaded = true;
+  if (n > VIEW_SIDES) return trouble(args, "expected one tape or two");
+  if (svg && text) return trouble(args, "expected --svg or --text, not both");
+  if (!svg && !text && !arg(args, "output")) return trouble(args, "expected -o OUT.html, or --svg or --text");
+  if (arg(args, "width") && !text) return trouble(args, "--width goes with --text");
+  for (size_t i = 0; i < n && loaded; i++) loaded = load_side(args, args->operands[i], &sides[i]);
+  int exit_code = loaded ? show(args, sides, n) : EXIT_TROUBLE;
+  for (size_t i = 0; i < n; i++) drop_side(&sides[i]);
   return exit_code;
 }
 
-static const option_def options[] = {{"output", "OUT.html", "the page to write", 'o'},
+static const option_def options[] = {{"output", "OUT", "the file to write; --svg and --text: default standard output", 'o'},
+                                     {"svg", NULL, "a picture in place of the page", '\0'},
+                                     {"text", NULL, "a chart for the terminal in place of the page", '\0'},
+                                     {"width", "N", "columns of --text; default: the terminal's, else 80", '\0'},
                                      {"schedule", "ID", "the schedule to show; default: the newest", '\0'},
                                      OPTION_TRACE,
                                      {0}};
 
 const verb verb_view = {
     .name = "view",
-    .operands = "TAPE -o OUT.html",
-    .n_operands = 1,
+    .operands = "TAPE [TAPE] -o OUT.html",
+    .n_operands = AT_LEAST_ONE,
     .summary = "Show a step's memory, with and without a schedule, as one page",
-    .details = "The page needs no network and nothing beside it.",
+    .details = "The page needs no network and nothing beside it. Two tapes stand beside each other there, on one scale.",
     .example = "tapedeck view step.tape -o step.html",
     .options = options,
     .run = run,

@@ -72,6 +72,13 @@ typedef struct td_transfer {
   uint8_t kind; /* TD_COPY_D2H or TD_COPY_H2D */
 } td_transfer;
 
+/* One stay of an activation on the device: its bytes are among device_bytes at the points `first` up to, without, `end` of the
+ * timeline. */
+typedef struct td_stay {
+  uint64_t first, end;
+  uint32_t storage; /* index into the trace's storages */
+} td_stay;
+
 typedef struct td_simulation {
   bool ok; /* no faults */
   uint64_t peak_bytes, host_peak_bytes;
@@ -82,10 +89,12 @@ typedef struct td_simulation {
   td_timeline_point *timeline; /* n_ops + 1 points, where asked for; else NULL */
   size_t n_transfers;
   td_transfer *transfers; /* where asked for; else NULL */
+  size_t n_stays;
+  td_stay *stays; /* likewise, in the order they began */
 } td_simulation;
 
 /* Plays a schedule on the machine model. `schedule` NULL plays the step without one, without a limit.
- * `timeline` asks for the timeline and the transfers. A bad schedule is no error: it has faults. */
+ * `timeline` asks for the timeline, the transfers and the stays. A bad schedule is no error: it has faults. */
 TD_API td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out,
                              td_error *err);
 TD_API void td_simulation_destroy(td_simulation *simulation);

@@ -1,9 +1,9 @@
 # Forms for other programs.
 "$T" import "$F/four_layers.json" -o step.tape >/dev/null
-"$T" export step.tape --to chrome | head -n 6
+"$T" export step.tape --to chrome | head -n 12
 "$T" plan step.tape --budget 60% >/dev/null
 "$T" export step.tape --to chrome -o step.json
-grep -e '"cat"' -e 'SID' -e '"ph": "i"' step.json
+grep -e '"cat": "copy"' -e '"cat": "stall"' -e '"ph": "i"' step.json
 "$T" export step.tape --to csv
 "$T" export step.tape --to csv -o tables
 ls tables

@@ -184,6 +184,17 @@ static void spoil(td_schedule *schedule, uint64_t n_ops, uint32_t *state)
   }
 }
 
+/* The stays on the device make up its bytes at every point. */
+static void check_stays(const td_trace *trace, const td_simulation *s)
+{
+  for (uint64_t op = 0; op <= trace->n_ops; op++) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < s->n_stays; i++)
+      if (s->stays[i].first <= op && op < s->stays[i].end) bytes += trace->storages[s->stays[i].storage].bytes;
+    cr_assert_eq(bytes, s->timeline[op].device_bytes, "op %d: %d bytes, %d", (int)op, (int)bytes, (int)s->timeline[op].device_bytes);
+  }
+}
+
 Test(simulate, agrees_with_another_simulator)
 {
   uint32_t state = 4711;
@@ -201,7 +212,8 @@ Test(simulate, agrees_with_another_simulator)
       s->trace = trace;
       s->schedule = schedule;
       play(s);
-      cr_assert_eq(td_simulate(trace, schedule, false, &simulation, &err), TD_OK);
+      cr_assert_eq(td_simulate(trace, schedule, true, &simulation, &err), TD_OK);
+      check_stays(trace, simulation);
       cr_assert_eq(simulation->n_faults, s->faults, "round %d: %zu faults, %zu", round, simulation->n_faults, s->faults);
       cr_assert_eq(simulation->stall_ns, s->stall, "round %d: stall %d, %d", round, (int)simulation->stall_ns, (int)s->stall);
       cr_assert_eq(simulation->peak_bytes, s->peak, "round %d: peak %d, %d", round, (int)simulation->peak_bytes, (int)s->peak);

@@ -153,6 +153,18 @@ Test(simulate, a_current_host_copy_is_not_taken_again)
   td_simulation_destroy(s);
 }
 
+/* Out until 2500, so taken at point 2 as well; back for op 5, at point 4, since its copy in is issued before op 4. */
+Test(simulate, a_stay_lasts_until_the_copy_out_has_ended)
+{
+  td_simulation *s = play(TRACE(6, "1 1500 freed=6 W0 R5"), FREELY, "post 0 D2H 1, post 0 RELEASE_DEVICE 1, pre 4 H2D 1");
+  cr_assert_eq(s->n_stays, 2);
+  cr_expect_eq(s->stays[0].first, 0);
+  cr_expect_eq(s->stays[0].end, 3);
+  cr_expect_eq(s->stays[1].first, 4);
+  cr_expect_eq(s->stays[1].end, 6);
+  td_simulation_destroy(s);
+}
+
 Test(simulate, the_only_copy_is_not_released_while_needed)
 {
   expect_fault(TRACE(6, "1 100 freed=6 W0 R5"), FREELY, "post 0 D2H 1, post 0 RELEASE_DEVICE 1, post 2 RELEASE_HOST 1", 2, 1,

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include <glob.h>
+#include <malloc.h>
 #include <string.h>
 
 #include <tapedeck/planner.h>
@@ -306,6 +307,52 @@ static void survives_all(planned *p, const char *name)
 Test(traces, changed_steps_keep_every_byte_under_every_policy)
 {
   for_each_trace(survives_all, 30, 40000000);
+}
+
+/* ---- many steps ----------------------------------------------------------------------------------------------- */
+
+/* Bytes that the process has allocated. AddressSanitizer keeps count where it is there, else the allocator does. */
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+static size_t allocated_bytes(void)
+{
+  if (__sanitizer_get_current_allocated_bytes) return __sanitizer_get_current_allocated_bytes();
+  struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+/* Whole steps, ones that leave the trace, and aborted ones by turns: nothing is left behind, however many there were. */
+Test(traces, steps_leave_no_byte_behind)
+{
+  int rounds = getenv("TD_SOAK") ? 2500 : 75;
+  planned p = plan(TD_FIXTURES "/four_layers.json", "step.tape", 30);
+  step changed = mutate(p.trace, DROPPED, 4);
+  td_device *device;
+  td_deck *deck;
+  size_t before = 0;
+  OK(td_device_open(&device, "host", &(td_device_options){.capacity_bytes = p.budget}, &err));
+  OK(td_replayer_create(&deck, &(td_replayer_options){.path = p.tape, .device = device}, &err));
+  play whole = {.deck = deck, .trace = p.trace, .on_host = true}, other = {.deck = deck, .trace = &changed.trace, .on_host = true};
+  cr_assert(play_init(&whole) && play_init(&other));
+  for (int i = 0; i < rounds; i++) { /* four steps each */
+    cr_assert_eq(play_step(&whole), TD_OK);
+    cr_assert_eq(play_step(&other), TD_OK);
+    cr_assert_eq(play_step(&whole), TD_OK);
+    cr_assert_eq(td_step_begin(deck), TD_OK);
+    td_storage storage;
+    cr_assert_eq(td_storage_alloc(deck, 1000, &storage), TD_OK);
+    cr_assert_eq(td_step_abort(deck), TD_OK);
+    cr_assert_eq(device->ops->used_bytes(device), 0);
+    if (i == rounds / 3) before = allocated_bytes();
+  }
+  cr_expect_leq(allocated_bytes(), before + 4096, "%zu bytes more", allocated_bytes() - before);
+  cr_expect_eq(whole.wrong_bytes + other.wrong_bytes, 0);
+  play_finish(&whole);
+  play_finish(&other);
+  step_finish(&changed);
+  td_trace_destroy(p.trace);
+  td_deck_destroy(deck);
+  td_device_close(device);
 }
 
 /* ---- steps with variants -------------------------------------------------------------------------------------- */
