@@ -114,6 +114,21 @@ def _traced_device(device: Any, model: torch.nn.Module | None) -> torch.device:
     return device
 
 
+def _place(sharding: dict[str, Any] | None, mesh: Any) -> dict[str, Any]:
+    """What the tape says of the job: the members of its meta that docs/sharding.md names."""
+    place: dict[str, Any] = {}
+    if sharding is not None:
+        place["sharding_plan"] = sharding
+    if mesh is not None:
+        names = list(mesh.mesh_dim_names or range(mesh.ndim))
+        axes = [i for i, name in enumerate(names) if sharding is None or name in sharding["mesh_dim_names"]]
+        coordinates = mesh.get_coordinate()
+        place["mesh_shape"], place["mesh_coords"] = [mesh.size(i) for i in axes], [coordinates[i] for i in axes]
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        place["rank"], place["world_size"] = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return place
+
+
 class Steps:
     """What a recording, a replay and a session have in common: `with` is one step."""
 
@@ -126,13 +141,14 @@ class Steps:
         model: torch.nn.Module | None = None,
         key: str | None = None,
         sharding: dict[str, Any] | None = None,
+        mesh: Any = None,
     ) -> None:
         if hook not in ("auto", "native", "python"):
             raise ArgumentError(f"hook is 'auto', 'native' or 'python', not {hook!r}")
         path = os.fspath(path)
         self.path = path.replace("{rank}", _rank()) if "{rank}" in path else path
         self.key = key if key is not None else model_key(model) if model is not None else None
-        self.sharding = sharding
+        self._place = _place(sharding, mesh)
         self.traced = _traced_device(device, model)
         self.budget: int | None = None
         self.regions: set[Any] = set()  # of this step
@@ -184,8 +200,6 @@ class Steps:
         meta = {"hook": self.hook_name, "hook_version": HOOK_VERSION, "torch": torch.__version__, "device": str(self.traced)}
         if self.key is not None:
             meta["model_key"] = self.key
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            meta |= {"rank": str(torch.distributed.get_rank()), "world_size": str(torch.distributed.get_world_size())}
         pairs = [library.Meta(name.encode(), value.encode()) for name, value in meta.items()]
         return (library.Meta * len(pairs))(*pairs), len(pairs)
 
@@ -204,10 +218,8 @@ class Steps:
             )
         if self.key is not None and meta.get("model_key") not in (None, self.key):
             raise StateError(f"{self.path} was recorded with another model: name another path, or remove the tape to record anew")
-        recorded = meta.get("sharding_plan")
-        if self.sharding is not None and recorded is not None:
-            different = first_difference(recorded, self.sharding)
-            if different:
+        for name in ("sharding_plan", "mesh_shape", "mesh_coords"):
+            if name in self._place and name in meta and (different := first_difference(meta[name], self._place[name], name)):
                 raise StateError(f"{self.path} was recorded under another sharding plan: {different}")
 
     def close(self) -> None:
@@ -257,9 +269,9 @@ class Steps:
         self._leave()
         self.hook.end()
         self.steps += 1
-        if self.sharding is not None and not self._stats().replayed:
-            plan = json.dumps(self.sharding).encode()
-            call("td_tape_set_meta", os.fsencode(self.path), library.NEWEST, b"sharding_plan", plan)
+        if not self._stats().replayed:
+            for name, value in self._place.items():
+                call("td_tape_set_meta", os.fsencode(self.path), library.NEWEST, name.encode(), json.dumps(value).encode())
 
     def _stats(self) -> library.StepStats:
         stats = library.StepStats()
@@ -422,6 +434,7 @@ class Session(Steps):
                  rest of the step, "rerecord" records anew after it, "strict" raises DivergedError. The data stays right in each
     hook         "native", "python", or "auto": the native one where a C++ compiler is
     sharding     the plan that shards the model, from freeze_plan: kept in the tape, and a tape of another plan is refused
+    mesh         the DeviceMesh that it speaks of: its shape and this process's coordinates are kept and compared likewise
     device       whose storages are recorded; the model's, else the accelerator's where there is one
     d2h, h2d     the link's speeds to plan with, bytes a second or "16GiB"; measured where not given
     max_warmups  plan after so many steps even if no two in a row were alike
@@ -476,9 +489,10 @@ def record(
     hook: HookName = "auto",
     device: Any = None,
     sharding: dict[str, Any] | None = None,
+    mesh: Any = None,
 ) -> Recording:
     """Records each `with` as a step; the tape at `path` holds the last. With a budget the step stays inside it."""
-    return Recording(path, budget=budget, model=model, key=key, hook=hook, device=device, sharding=sharding)
+    return Recording(path, budget=budget, model=model, key=key, hook=hook, device=device, sharding=sharding, mesh=mesh)
 
 
 def replay(
@@ -494,9 +508,10 @@ def replay(
     hook: HookName = "auto",
     device: Any = None,
     sharding: dict[str, Any] | None = None,
+    mesh: Any = None,
 ) -> Replay:
     """Replays a tape that was recorded before, on this machine or another: its newest schedule, or one that is made for `budget`."""
     return Replay(
         path, budget=budget, policy=policy, planner=planner, d2h=d2h, h2d=h2d,
-        model=model, key=key, hook=hook, device=device, sharding=sharding,
+        model=model, key=key, hook=hook, device=device, sharding=sharding, mesh=mesh,
     )  # fmt: skip

@@ -91,6 +91,20 @@ def test_a_plan_from_dtensors(mesh: Callable[..., Any]) -> None:
     assert frozen["mesh_dim_names"] == []
 
 
+def test_the_place_in_the_mesh(mesh: Callable[..., Any], hook: str, tape: str) -> None:
+    plan = tapedeck.freeze_plan({"mesh_dim_names": ["tp"]})
+    with tapedeck.record(tape, hook=hook, sharding=plan, mesh=mesh("dp", "tp")) as recording:
+        torch.ones(4).exp()
+    recording.close()
+    meta = tapedeck.open(tape).meta()
+    assert (meta["mesh_shape"], meta["mesh_coords"], meta["rank"], meta["world_size"]) == ([1], [0], 0, 1)
+    other = tapedeck.freeze_plan({"mesh_dim_names": ["dp", "tp"]})
+    with pytest.raises(tapedeck.StateError, match="mesh_dim_names"):
+        tapedeck.replay(tape, budget="100%", hook=hook, sharding=other, mesh=mesh("dp", "tp"))
+    with pytest.raises(tapedeck.StateError, match=r"mesh_shape: \[1\] was recorded, \[1, 1\] is given"):
+        tapedeck.replay(tape, budget="100%", hook=hook, mesh=mesh("dp", "tp"))
+
+
 def test_the_strided_shard_of_dtensor(mesh: Callable[..., Any]) -> None:
     from tapedeck.sharding import _placement
     from torch.distributed.tensor.placement_types import _StridedShard
@@ -110,6 +124,6 @@ def test_a_tape_of_another_plan_is_refused(hook: str, tape: str) -> None:
         torch.ones(4).exp()
     recording.close()
     assert tapedeck.open(tape).meta()["sharding_plan"] == one
-    with pytest.raises(tapedeck.StateError, match='m, params, w, tp: "S\\(0\\)" was recorded, "R" is given'):
+    with pytest.raises(tapedeck.StateError, match='sharding_plan, param_plan, m, params, w, tp: "S\\(0\\)" was recorded, "R" is given'):
         tapedeck.replay(tape, budget="100%", hook=hook, sharding=other)
     tapedeck.replay(tape, budget="100%", hook=hook, sharding=one)
