@@ -341,9 +341,16 @@ class Hook:
             self._update_size(entry, storage)
         return entry
 
+    @staticmethod
+    def _movable(storage: torch.UntypedStorage) -> bool:
+        try:
+            return storage.resizable() and storage.nbytes() > 0 and storage.data_ptr() != 0
+        except RuntimeError:
+            return False  # it has no bytes, as that of a tensor of zeros that is none
+
     def _new_activation(self, storage: torch.UntypedStorage) -> _Entry:
         entry = self._make(storage)
-        if not (storage.resizable() and entry.size and storage.data_ptr()):
+        if not self._movable(storage):
             self._born(entry)
             return entry
         handle = library.Storage()

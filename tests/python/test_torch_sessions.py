@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 WIDTH, BATCH = 64, 256
 
@@ -346,6 +347,101 @@ def test_inference_mode_and_no_grad(hook: str, tape: str) -> None:
         plain_step(model, x)
 
     check(step, hook, tape)
+
+
+@tapedeck.skip_offload
+def opaque(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    return function(x)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * 2 + x * 0
+
+
+def with_flop_counter(model: nn.Module, x: Tensor) -> None:
+    with FlopCounterMode(display=False) as counter:
+        plain_step(model, x)
+    assert counter.get_total_flops() > 0
+
+
+def with_saved_tensors_elsewhere(model: nn.Module, x: Tensor) -> None:
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().numpy().copy(), torch.from_numpy):
+        y = model[:4](x)
+    model[4:](y).square().mean().backward()
+
+
+def with_anomaly_detection(model: nn.Module, x: Tensor) -> None:
+    with torch.autograd.detect_anomaly(check_nan=True):
+        plain_step(model, x)
+
+
+def with_forward_gradients(model: nn.Module, x: Tensor) -> None:
+    y, tangent = torch.func.jvp(model, (x,), (torch.ones_like(x),))
+    (y + tangent).square().mean().backward()
+
+
+def with_two_backward_passes(model: nn.Module, x: Tensor) -> None:
+    loss = model(x).square().mean()
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def with_clipped_gradients(model: nn.Module, x: Tensor) -> None:
+    plain_step(model, x)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+
+
+def with_hooks_on_gradients(model: nn.Module, x: Tensor) -> None:
+    y = model[:4](x)
+    y.register_hook(lambda gradient: gradient * 2)
+    y.retain_grad()
+    model[4:](y).square().mean().backward()
+    assert y.grad is not None
+
+
+def with_a_function_of_its_own(model: nn.Module, x: Tensor) -> None:
+    model[4:](Doubled.apply(model[:4](x))).square().mean().backward()
+
+
+def with_a_second_owner_of_a_storage(model: nn.Module, x: Tensor) -> None:
+    y = model(x)
+    other = torch.empty(0).set_(y.detach().untyped_storage())
+    (y.square().mean() + other.mean() * 0).backward()
+
+
+def with_dropout(model: nn.Module, x: Tensor) -> None:
+    F.dropout(model(x), 0.5).square().mean().backward()
+
+
+def with_checkpoint_in_a_region(model: nn.Module, x: Tensor) -> None:
+    opaque(lambda y: checkpoint(model[2:8], y, use_reentrant=False), model[:2](x)).square().mean().backward()
+
+
+def with_a_region_in_a_checkpoint(model: nn.Module, x: Tensor) -> None:
+    for reentrant in (False, True):
+        y = checkpoint(lambda y: opaque(model[2:8], y), model[:2](x), use_reentrant=reentrant)
+        model[8:](y).square().mean().backward()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [value for name, value in list(globals().items()) if name.startswith("with_")], ids=lambda kind: kind.__name__)
+def test_steps_of_many_kinds(hook: str, tape: str, kind: Callable[[nn.Module, Tensor], None]) -> None:
+    def step(model: nn.Module, x: Tensor) -> None:
+        torch.manual_seed(3)
+        kind(model, x)
+
+    recording = tapedeck.record(tape, hook=hook)
+    run(step, recording, 3)
+    info = tapedeck.open(tape).info()
+    check(step, hook, tape + "2", budget=max(info["floor_bytes"], info["peak_bytes"] * 7 // 10))
 
 
 def test_vmap_and_functional_gradients(hook: str, tape: str) -> None:
