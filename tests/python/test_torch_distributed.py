@@ -28,14 +28,14 @@ def join(rank: int, world: int, port: int) -> None:
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
 
 
-def train(session: Any) -> list[torch.Tensor]:
-    """Data parallel by hand: gradients are averaged inside the step."""
-    model = layers()
+def train(session: Any, by_hand: bool) -> list[torch.Tensor]:
+    """Data parallel: gradients are averaged inside the step, by hand or by PyTorch."""
+    model = layers() if by_hand else torch.nn.parallel.DistributedDataParallel(layers())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
 
     def step(x: torch.Tensor) -> None:
         plain_step(model, x)
-        for parameter in model.parameters():
+        for parameter in model.parameters() if by_hand else ():
             dist.all_reduce(parameter.grad)
             parameter.grad /= dist.get_world_size()
 
@@ -51,20 +51,21 @@ def train(session: Any) -> list[torch.Tensor]:
     return [p.detach().clone() for p in model.parameters()]
 
 
-def worker(rank: int, world: int, port: int, path: str, hook: str) -> None:
+def worker(rank: int, world: int, port: int, path: str, hook: str, by_hand: bool) -> None:
     torch.set_num_threads(1)
     join(rank, world, port)
-    plain = train(None)
+    plain = train(None, by_hand)
     session = tapedeck.Session(path, budget=BUDGET, hook=hook)
-    budgeted = train(session)
+    budgeted = train(session, by_hand)
     assert all(torch.equal(a, b) for a, b in zip(plain, budgeted))
     assert session.report().replayed and session.report().d2h_bytes
     dist.barrier()
     dist.destroy_process_group()
 
 
-def test_one_tape_a_rank(hook: str, tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(worker, (2, free_port(), str(tmp_path / "step.{rank}.tape"), hook), nprocs=2)
+@pytest.mark.parametrize("by_hand", [True, False], ids=["by_hand", "ddp"])
+def test_one_tape_a_rank(hook: str, tmp_path: Path, by_hand: bool) -> None:
+    torch.multiprocessing.spawn(worker, (2, free_port(), str(tmp_path / "step.{rank}.tape"), hook, by_hand), nprocs=2)
     for rank in range(2):
         meta = tapedeck.open(tmp_path / f"step.{rank}.tape").meta()
         assert (int(meta["rank"]), int(meta["world_size"])) == (rank, 2)
