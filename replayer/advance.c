@@ -39,27 +39,67 @@ static uint32_t first_copy_in(const td_plan_arrays *plan, uint32_t storage, uint
   return UINT32_MAX;
 }
 
+/* Copies to the device before an op, and releases after it, which count from the next on. */
+static void move(const td_plan_arrays *plan, uint64_t op, td_phase phase, bool *there, int64_t *change)
+{
+  for (uint32_t i = plan->ops[op].first_action; i < plan->ops[op + 1].first_action; i++) {
+    const td_planned_action *action = &plan->actions[i];
+    int64_t bytes = (int64_t)plan->storages[action->storage].bytes;
+    bool in = action->kind == TD_COPY_H2D, out = action->kind == TD_RELEASE_DEVICE;
+    if (action->phase != phase || (!in && !out) || there[action->storage] == in) continue;
+    there[action->storage] = in;
+    change[op + out] += in ? bytes : -bytes;
+  }
+}
+
+/* The bytes that are on the device while each op runs, if copies out took no time: a storage by its number counts from its first output or
+ * its copy in, to its release or its free. The caller frees it. */
+static uint64_t *planned_bytes(const td_plan_arrays *plan)
+{
+  int64_t *change = calloc((size_t)plan->n_ops + 2, sizeof *change);
+  bool *there = calloc((size_t)plan->n_storages + 1, sizeof *there);
+  for (uint64_t op = 0; change && there && op <= plan->n_ops; op++) {
+    move(plan, op, TD_PRE, there, change);
+    for (uint32_t i = plan->ops[op].first_output; i < plan->ops[op + 1].first_output; i++) {
+      uint32_t storage = plan->outputs[i].storage;
+      if (there[storage] || !plan->storages[storage].activation) continue;
+      there[storage] = true;
+      change[op] += (int64_t)plan->storages[storage].bytes;
+    }
+    move(plan, op, TD_POST, there, change);
+  }
+  for (uint32_t i = 0; change && there && i < plan->n_storages; i++)
+    if (there[i] && plan->storages[i].freed_before_op <= plan->n_ops)
+      change[plan->storages[i].freed_before_op] -= (int64_t)plan->storages[i].bytes;
+  free(there);
+  for (uint64_t op = 1; change && op <= plan->n_ops; op++) change[op] += change[op - 1];
+  return (uint64_t *)change;
+}
+
 static int by_op(const void *a, const void *b)
 {
   const attempt *x = a, *y = b;
   return x->op != y->op ? (x->op > y->op) - (x->op < y->op) : (x->storage > y->storage) - (x->storage < y->storage);
 }
 
-/* What to begin earlier, by op. As many ops earlier as the wait lasted, and one more; ops are taken to be of equal length. */
-static size_t list_attempts(const td_follower *f, const td_deck *deck, attempt *attempts)
+/* What to begin earlier, by op. As many ops earlier as the wait lasted, and one more, as far as there is room; ops are taken to be of equal
+ * length. */
+static size_t list_attempts(const td_follower *f, const td_deck *deck, const uint64_t *taken, attempt *attempts)
 {
   const td_plan_arrays *plan = &f->plan;
+  uint64_t limit = deck->limit_bytes < plan->limit_bytes ? deck->limit_bytes : plan->limit_bytes;
   uint64_t op_ns = (td_now_ns() - deck->step_began_ns) / (plan->n_ops ? plan->n_ops : 1) + 1;
   size_t n = 0;
   for (size_t i = 0; i < deck->n_waits; i++) {
-    const td_slot *slot = td_deck_find(deck, deck->wait_slots[i]);
+    uint32_t storage = deck->wait_planned[i];
     uint64_t released;
-    if (deck->waits[i].was_away || deck->waits[i].op < 0 || !slot || slot->planned >= plan->n_storages) continue;
-    uint32_t copy = first_copy_in(plan, slot->planned, (uint64_t)deck->waits[i].op, &released);
+    if (deck->waits[i].was_away || deck->waits[i].op < 0 || storage >= plan->n_storages) continue;
+    uint32_t copy = first_copy_in(plan, storage, (uint64_t)deck->waits[i].op, &released);
     if (copy == UINT32_MAX) continue;
     uint64_t op = op_of(plan, copy), earlier = deck->waits[i].waited_ns / op_ns + 1;
-    uint64_t to = op > released + earlier ? op - earlier : released + 1;
-    if (to < op) attempts[n++] = (attempt){.op = (uint32_t)to, .storage = slot->planned};
+    uint64_t least = op > released + earlier ? op - earlier : released + 1, to = op, bytes = plan->storages[storage].bytes;
+    while (to > least && taken[to - 1] + bytes <= limit) to--;
+    if (to < op) attempts[n++] = (attempt){.op = (uint32_t)to, .storage = storage};
   }
   if (n) qsort(attempts, n, sizeof *attempts, by_op);
   return n;
@@ -100,7 +140,11 @@ td_status td_advance(td_follower *f, const td_deck *deck, td_error *err)
 {
   td_plan_arrays *plan = &f->plan;
   attempt attempts[TD_WAITS_KEPT];
-  size_t n = deck->n_waits && !deck->stats.diverged_ops ? list_attempts(f, deck, attempts) : 0;
+  if (!deck->n_waits || deck->stats.diverged_ops) return TD_OK;
+  uint64_t *taken = planned_bytes(plan);
+  if (!taken) return td_fail_nomem(err);
+  size_t n = list_attempts(f, deck, taken, attempts);
+  free(taken);
   if (!n) return TD_OK;
   td_planned_action *woven = malloc(((size_t)plan->n_actions + n + 1) * sizeof *woven);
   if (!woven) return td_fail_nomem(err);

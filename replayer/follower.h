@@ -15,6 +15,7 @@ typedef struct td_follower {
   uint64_t at;         /* the op that is expected next */
   uint64_t current;    /* the op that is open; TD_NOWHERE: another one */
   bool agrees;         /* with the op that is open */
+  bool followed;       /* before that op */
   bool follows;        /* the step is this one, as far as it went or since it was found again */
 } td_follower;
 

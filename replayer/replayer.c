@@ -27,6 +27,10 @@ typedef struct replayer {
   uint64_t passed;           /* since the trace was lost */
   uint64_t latest[TD_AGREE]; /* hashes of the latest ops that were passed through, the last one first */
   td_error divergence;       /* of this step: the first */
+  struct {
+    td_follower *lead;
+    bool lost, told; /* told: there was a divergence */
+  } before; /* the op that is open */
 } replayer;
 
 static void destroy(td_role *role)
@@ -171,9 +175,35 @@ static td_status op_unexpected(replayer *r, td_deck *deck, td_error *err)
   return diverge(r, deck, &why, false, err);
 }
 
+/* An op that is aborted may be any: the step is what it was before. */
+static void remember(replayer *r)
+{
+  r->before.lead = r->lead;
+  r->before.lost = r->lost;
+  r->before.told = *r->divergence.message;
+  for (size_t i = 0; i < r->n_followers; i++) r->followers[i].followed = r->followers[i].follows;
+}
+
+static void op_abort(td_role *role, td_deck *deck)
+{
+  (void)deck;
+  replayer *r = (replayer *)role;
+  r->lead = r->before.lead;
+  r->lost = r->before.lost;
+  if (!r->before.told) r->divergence.message[0] = '\0';
+  r->n_following = 0;
+  for (size_t i = 0; i < r->n_followers; i++) {
+    td_follower *f = &r->followers[i];
+    f->follows = f->followed;
+    f->current = TD_NOWHERE;
+    r->n_following += f->follows && !r->lost;
+  }
+}
+
 static td_status op_begin(td_role *role, td_deck *deck, td_error *err)
 {
   replayer *r = (replayer *)role;
+  remember(r);
   if (r->lost) return TD_OK;
   const char *name = (const char *)deck->op.name.bytes;
   size_t length = deck->op.name.length;
@@ -269,6 +299,7 @@ static const td_role_ops replayer_ops = {
     .op_begin = op_begin,
     .output_bytes = output_bytes,
     .op_check = op_check,
+    .op_abort = op_abort,
     .op_end = op_end,
     .step_end = step_end,
     .step_abort = step_abort,

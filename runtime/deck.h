@@ -81,6 +81,7 @@ typedef struct td_role_ops {
   td_status (*op_begin)(td_role *role, td_deck *deck, td_error *err); /* number and name are known */
   uint64_t (*output_bytes)(td_role *role, td_deck *deck); /* what the op is expected to adopt; may be NULL */
   td_status (*op_check)(td_role *role, td_deck *deck, td_error *err); /* all is known; may refuse; may be NULL */
+  void (*op_abort)(td_role *role, td_deck *deck); /* it was never there; may be NULL */
   td_status (*op_end)(td_role *role, td_deck *deck, td_error *err);   /* SIDs are given; the op is over in any case */
   void (*storage_changed)(td_role *role, td_deck *deck, const td_slot *slot); /* resized; may be NULL */
   void (*storage_freed)(td_role *role, td_deck *deck, const td_slot *slot);   /* had a SID in this step; may be NULL */
@@ -139,7 +140,7 @@ struct td_deck {
   uint64_t step_began_ns;
   td_step_stats stats;
   td_wait waits[TD_WAITS_KEPT];
-  td_storage wait_slots[TD_WAITS_KEPT]; /* whose they were */
+  uint32_t wait_planned[TD_WAITS_KEPT]; /* in a replay: which of the plan's storages it was */
   size_t n_waits;
 };
 

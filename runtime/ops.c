@@ -75,6 +75,7 @@ static void forget_op(td_deck *deck)
 
 void td_deck_op_drop(td_deck *deck)
 {
+  if (deck->role->ops->op_abort) deck->role->ops->op_abort(deck->role, deck);
   deck->op_number--; /* first, since what is freed with it is freed before the op that takes this number */
   forget_op(deck);
 }

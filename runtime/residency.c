@@ -73,7 +73,8 @@ static td_status pause_for(td_residency *r, td_event event, bool join, td_error 
   if (r->device->ops->passed(r->device, event)) return TD_OK;
   uint64_t began = td_now_ns();
   td_status status = (join ? r->device->ops->join : r->device->ops->wait)(r->device, event, err);
-  r->stats.stall_ns += td_now_ns() - began;
+  uint64_t waited = td_now_ns() - began;
+  r->stats.stall_ns += waited ? waited : 1; /* a wait is a wait, however coarse the clock */
   return status;
 }
 

@@ -219,7 +219,7 @@ static void note_wait(td_deck *deck, const td_slot *slot, const td_needed *neede
                                            .bytes = slot->resident.bytes,
                                            .waited_ns = needed->waited_ns,
                                            .was_away = needed->away};
-  deck->wait_slots[deck->n_waits - 1] = slot->handle;
+  deck->wait_planned[deck->n_waits - 1] = slot->planned;
 }
 
 td_status td_deck_need(td_deck *deck, td_slot *slot)

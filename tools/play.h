@@ -13,7 +13,8 @@ typedef struct play {
   td_deck *deck;
   const td_trace *trace;
   bool on_host;                                /* the device's memory can be touched here; else it is copied */
-  void (*compute)(void *context, uint64_t ns); /* what an op does beside; NULL: nothing */
+  void (*started)(void *context);              /* an op has what it needs and runs; may be NULL */
+  void (*compute)(void *context, uint64_t ns); /* what it does besides until it ends, of the recorded duration; may be NULL */
   void *context;
 
   /* Found. */

@@ -21,6 +21,7 @@ typedef struct job {
   double time_scale;
   uint64_t capacity; /* of the device; 0: as it is */
   td_device *device;
+  uint64_t op_began_ns;
 } job;
 
 /* ---- computing ------------------------------------------------------------------------------------------------ */
@@ -32,10 +33,17 @@ static uint64_t now_ns(void)
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* In place of the op's own work. Sleeping is not exact to less than a tenth of a millisecond: the rest is waited for awake. */
+static void op_started(void *context)
+{
+  ((job *)context)->op_began_ns = now_ns();
+}
+
+/* In place of the op's own work, of which filling and checking the bytes is a part. Sleeping is not exact to less than a tenth of a
+ * millisecond: the rest is waited for awake. */
 static void wait_as_long(void *context, uint64_t ns)
 {
-  uint64_t end = now_ns() + (uint64_t)((double)ns * ((const job *)context)->time_scale);
+  const job *job = context;
+  uint64_t end = job->op_began_ns + (uint64_t)((double)ns * job->time_scale);
   for (uint64_t now = now_ns(); now < end; now = now_ns()) {
     if (end - now < 200000) continue;
     uint64_t nap = end - now - 100000;
@@ -136,7 +144,10 @@ static int replay(job *job)
 {
   td_error err;
   play played = {.trace = job->trace, .on_host = !strcmp(td_device_name(job->device), "host"), .context = job};
-  if (job->time_scale > 0) played.compute = wait_as_long;
+  if (job->time_scale > 0) {
+    played.started = op_started;
+    played.compute = wait_as_long;
+  }
   td_replayer_options options = {.path = job->args->operands[0],
                                  .trace = job->trace_number,
                                  .schedule = job->schedule->id,

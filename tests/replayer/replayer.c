@@ -442,3 +442,28 @@ Test(replayer, a_tape_without_a_schedule_is_refused)
   open_device(0);
   cr_expect_eq(td_replayer_create(&deck, &(td_replayer_options){.path = path, .device = device}, &err), TD_E_NOT_FOUND);
 }
+
+/* An op that raises was never there, whatever it was. */
+Test(replayer, an_aborted_op_is_no_divergence)
+{
+  program wanted, got;
+  reference(&wanted, 1);
+  for (td_policy policy = TD_RESYNC; policy <= TD_RERECORD; policy++) {
+    start_replay_by(policy, plan(50));
+    CHECK(program_init(&got, deck));
+    CHECK(td_step_begin(deck));
+    td_status begun = td_op_begin(deck, "an op that was not recorded");
+    cr_expect_eq(begun, policy == TD_STRICT ? TD_E_DIVERGED : TD_OK);
+    if (!begun) CHECK(td_op_abort(deck));
+    CHECK(program_body(&got, deck));
+    if (!td_op_begin(deck, "one more")) CHECK(td_op_abort(deck));
+    CHECK(td_step_end(deck));
+    td_step_stats stats;
+    td_deck_stats(deck, &stats);
+    cr_expect_eq(stats.diverged_ops, 0);
+    cr_expect_eq(stats.demand_faults, 0);
+    cr_expect_str_empty(td_replayer_divergence(deck));
+    cr_expect_eq(memcmp(got.weights, wanted.weights, sizeof got.weights), 0);
+    close_deck();
+  }
+}

@@ -170,6 +170,48 @@ Test(traces, on_the_model_s_clock_peak_and_stall_are_the_predicted_ones)
   for_each_trace(is_as_predicted, 0, 300000000);
 }
 
+/* A copy that is asked for by the op that needs it: the first step waits for it, those that follow less and less, where there is room. */
+Test(traces, late_copies_begin_earlier_in_the_next_step)
+{
+  static const td_action actions[] = {{1, 10, TD_POST, TD_COPY_D2H}, {1, 10, TD_POST, TD_RELEASE_DEVICE}, {8, 10, TD_PRE, TD_COPY_H2D}};
+  planned p = plan(TD_FIXTURES "/four_layers.json", "step.tape", 100);
+  td_schedule *schedule = calloc(1, sizeof *schedule);
+  *schedule = (td_schedule){.planner = strdup("by hand"), .memory_limit_bytes = p.budget, .host_limit_bytes = UINT64_MAX};
+  schedule->n_actions = sizeof actions / sizeof *actions;
+  schedule->actions = malloc(sizeof actions);
+  memcpy(schedule->actions, actions, sizeof actions);
+  OK(td_tape_add_schedule(p.tape, TD_NEWEST, schedule, &err));
+  virtual_device v = {.device = {.ops = &virtual_device_ops}, .bytes_per_s = {p.d2h, p.h2d}};
+  play played = {.trace = p.trace, .on_host = true, .compute = compute, .context = &v};
+  OK(td_replayer_create(&played.deck, &(td_replayer_options){.path = p.tape, .device = &v.device, .limit_bytes = p.budget}, &err));
+  cr_assert(play_init(&played));
+  double took[6];
+  uint64_t late[6];
+  for (int i = 0; i < 6; i++) {
+    double began = v.now_ns;
+    size_t n;
+    td_step_stats stats;
+    cr_assert_eq(play_step(&played), TD_OK, "%s", played.error.message);
+    took[i] = v.now_ns - began;
+    td_deck_stats(played.deck, &stats);
+    late[i] = stats.late_prefetches;
+    const td_wait *waits = td_deck_waits(played.deck, &n);
+    cr_expect_eq(n, stats.late_prefetches + stats.demand_faults);
+    for (size_t k = 0; k < n; k++) cr_expect(waits[k].op >= 0 && waits[k].bytes > 0 && waits[k].waited_ns > 0);
+    cr_expect_leq(stats.peak_bytes, p.budget);
+  }
+  cr_expect_gt(late[0], 0);
+  cr_expect_lt(late[5], late[0]);
+  cr_expect_lt(took[5], took[0]);
+  for (int i = 1; i < 6; i++) cr_expect_leq(took[i], took[i - 1]);
+  cr_expect_eq(played.wrong_bytes, 0);
+  play_finish(&played);
+  td_deck_destroy(played.deck);
+  td_schedule_destroy(schedule);
+  td_trace_destroy(p.trace);
+  virtual_finish(&v);
+}
+
 /* ---- steps that are not the recorded one ---------------------------------------------------------------------- */
 
 typedef enum mutation { DROPPED, DOUBLED, SWAPPED, RENAMED, LEAVES, SHORT, LONG, N_MUTATIONS } mutation;
