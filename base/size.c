@@ -9,10 +9,13 @@
 
 #include "base/fail.h"
 
-static const struct unit {
-  const char *suffix;
+typedef struct unit {
+  const char *suffix; /* NULL: the last */
   double factor;
-} units[] = {{"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+} unit;
+
+static const unit units[] = {{"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {0}};
+static const unit times[] = {{"", 1}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {0}};
 
 /* A number of digits with an optional fraction and exponent; strtod alone would take "inf", "nan" and hexadecimal. */
 static bool parse_number(const char *text, double *number, const char **rest)
@@ -24,11 +27,11 @@ static bool parse_number(const char *text, double *number, const char **rest)
   return isfinite(*number);
 }
 
-static bool parse_unit(const char *rest, double *factor)
+static bool parse_unit(const unit *list, const char *rest, double *factor)
 {
-  for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-    if (strcmp(rest, units[i].suffix) == 0) {
-      *factor = units[i].factor;
+  for (; list->suffix; list++) {
+    if (strcmp(rest, list->suffix) == 0) {
+      *factor = list->factor;
       return true;
     }
   }
@@ -53,7 +56,7 @@ td_status td_parse_size(const char *text, uint64_t whole, uint64_t *bytes, td_er
     *bytes = exact;
     return TD_OK;
   }
-  if (!parse_unit(rest, &factor) || number * factor >= 0x1p64) goto bad;
+  if (!parse_unit(units, rest, &factor) || number * factor >= 0x1p64) goto bad;
   *bytes = (uint64_t)(number * factor);
   return TD_OK;
 bad:
@@ -64,7 +67,7 @@ td_status td_parse_rate(const char *text, double *bytes_per_s, td_error *err)
 {
   double number, factor;
   const char *rest;
-  if (parse_number(text, &number, &rest) && parse_unit(rest, &factor) && number * factor > 0 &&
+  if (parse_number(text, &number, &rest) && parse_unit(units, rest, &factor) && number * factor > 0 &&
       isfinite(number * factor)) {
     *bytes_per_s = number * factor;
     return TD_OK;
@@ -72,10 +75,21 @@ td_status td_parse_rate(const char *text, double *bytes_per_s, td_error *err)
   return td_fail(err, TD_E_ARG, "'%s' is no rate: expected bytes a second, or a number with KiB, MiB, GiB or TiB", text);
 }
 
+td_status td_parse_time(const char *text, uint64_t *ns, td_error *err)
+{
+  double number, factor;
+  const char *rest;
+  if (parse_number(text, &number, &rest) && parse_unit(times, rest, &factor) && number * factor < 0x1p63) {
+    *ns = (uint64_t)(number * factor);
+    return TD_OK;
+  }
+  return td_fail(err, TD_E_ARG, "'%s' is no time: expected nanoseconds, or a number with ns, us, ms or s", text);
+}
+
 char *td_format_size(uint64_t bytes, char *text, size_t size)
 {
   size_t unit = 1;
-  while (unit + 1 < sizeof units / sizeof *units && (double)bytes >= units[unit + 1].factor) unit++;
+  while (units[unit + 1].suffix && (double)bytes >= units[unit + 1].factor) unit++;
   if (unit == 1)
     snprintf(text, size, "%llu B", (unsigned long long)bytes);
   else

@@ -89,6 +89,7 @@ int main(int argc, char **argv)
   bench_tape();
   bench_replay();
   bench_plan();
+  bench_diff();
   char command[300];
   snprintf(command, sizeof command, "rm -rf %s", folder);
   int code = system(command);

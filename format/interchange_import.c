@@ -1,5 +1,5 @@
 /* From interchange JSON to a tape, in one pass over the file. */
-#include <tapedeck/trace.h>
+#include "format/import.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,9 +8,7 @@
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/map.h"
-#include "format/json_reader.h"
 #include "format/json_text.h"
-#include "format/writer.h"
 
 typedef struct import {
   td_json *json;
@@ -404,24 +402,40 @@ static bool read_member(import *i, unsigned *seen, const char *key, size_t lengt
   return keep(i, true, key, length);
 }
 
-static bool read_trace(import *i)
+/* What stood before the first key that made the form known are further members of the trace. */
+static bool keep_early(import *i, const td_importing *importing)
 {
-  static const char *const names[] = {"ops", "storages", "activation_sids", "retained"};
+  for (size_t k = 0; k < importing->n_early; k++) {
+    const td_early_member *early = &importing->early[k];
+    if (!wrote(i, td_writer_meta(i->writer, true, early->key, early->key_length, early->json, i->err))) return false;
+  }
+  return true;
+}
+
+static const char *const member_names[] = {"ops", "storages", "activation_sids", "retained",
+                                           "meta", "freed_before_op", "marks", "schedules"};
+
+bool td_interchange_key(const char *key, size_t length)
+{
+  for (size_t k = 0; k < sizeof member_names / sizeof *member_names; k++)
+    if (is(key, length, member_names[k])) return true;
+  return false;
+}
+
+static bool read_trace(import *i, const char *key, size_t length)
+{
   unsigned seen = 0;
-  const char *key;
-  size_t length;
-  if (!td_json_object(i->json)) return false;
+  if (!read_member(i, &seen, key, length)) return false;
   while (td_json_member(i->json, &key, &length))
     if (!read_member(i, &seen, key, length)) return false;
   if (td_json_status(i->json) || !td_json_end(i->json)) return false;
   for (unsigned bit = 0; bit < 4; bit++)
-    if (!(seen >> bit & 1)) return td_json_fail(i->json, "the trace has no \"%s\"", names[bit]);
+    if (!(seen >> bit & 1)) return td_json_fail(i->json, "the trace has no \"%s\"", member_names[bit]);
   return tell_storages(i);
 }
 
 static void release(import *i)
 {
-  td_json_close(i->json);
   free(i->accesses);
   free(i->outputs);
   td_map_finish(&i->storages);
@@ -431,22 +445,15 @@ static void release(import *i)
   td_buffer_finish(&i->text);
 }
 
-td_status td_import(const char *in, const char *out, const td_import_options *options, td_import_report *report, td_error *err)
+td_status td_interchange_import(td_importing *importing, const char *key, size_t length)
 {
-  td_error own;
-  import i = {.err = err ? err : &own};
-  td_status status = td_json_open(&i.json, in, i.err);
-  if (!status) status = td_writer_create(&i.writer, &(td_writer_options){.path = out, .level = options ? options->zstd_level : 0}, i.err);
-  if (!status && !read_trace(&i)) status = td_json_status(i.json) ? td_json_status(i.json) : i.status;
-  if (!status) {
-    td_error why;
-    status = td_writer_finish(i.writer, NULL, &why);
-    i.writer = NULL;
-    if (status == TD_E_INPUT) td_fail(i.err, status, "%s: %s", in, why.message);
-    else if (status) td_fail(i.err, status, "%s", why.message);
-  }
-  td_writer_abandon(i.writer);
+  import i = {.json = importing->json, .writer = importing->writer, .err = importing->err};
+  td_status status = TD_OK;
+  if (importing->options->profile)
+    td_json_fail(i.json, "interchange JSON has its durations: a profile goes with an execution trace");
+  else if (keep_early(&i, importing) && read_trace(&i, key, length))
+    importing->report = i.report;
+  status = td_json_status(i.json) ? td_json_status(i.json) : i.status;
   release(&i);
-  if (!status && report) *report = i.report;
   return status;
 }

@@ -23,6 +23,7 @@ struct td_json {
   uint64_t line, column; /* of the next byte, from 1 */
   unsigned depth;
   bool first[DEPTH_MAX]; /* nothing of the object or array was read yet */
+  bool any_bytes;        /* in strings */
   td_buffer text;        /* the string read last */
   td_buffer *kept;       /* also receives every byte that is taken */
 };
@@ -181,8 +182,8 @@ bool td_json_string(td_json *json, const char **bytes, size_t *length)
   for (;;) {
     int c = peek(json);
     if (json->status) return false;
-    if (c == END || c < 0x20) return unexpected(json, c, "the end of a string");
-    if (c >= 0x80) {
+    if (c == END || (c < 0x20 && !json->any_bytes)) return unexpected(json, c, "the end of a string");
+    if (c >= 0x80 && !json->any_bytes) {
       if (!take_utf8(json)) return false;
       continue;
     }
@@ -257,6 +258,17 @@ bool td_json_u64(td_json *json, uint64_t *value)
   char text[64] = ""; /* no integer of 64 bits is longer */
   if (!take_number(json, text, sizeof text, "an integer")) return false;
   return td_parse_u64(text, strlen(text), value) || td_json_fail(json, "%.60s is no integer from 0 to 2^64-1", text);
+}
+
+bool td_json_number(td_json *json, const char **text, size_t *length)
+{
+  char number[NUMBER_MAX];
+  if (!take_number(json, number, sizeof number, "a number")) return false;
+  json->text.length = 0;
+  if (!td_buffer_append(&json->text, number, strlen(number) + 1)) json->status = td_fail_nomem(json->err);
+  *text = (const char *)json->text.bytes;
+  *length = json->text.length - 1;
+  return !json->status;
 }
 
 bool td_json_double(td_json *json, double *value)
@@ -342,9 +354,9 @@ static bool pass_string(td_json *json)
     uint32_t hex;
     int c = peek(json);
     if (json->status) return false;
-    if (c == END || c < 0x20) return unexpected(json, c, "the end of a string");
+    if (c == END || (c < 0x20 && !json->any_bytes)) return unexpected(json, c, "the end of a string");
     json->text.length = 0;
-    if (c >= 0x80) {
+    if (c >= 0x80 && !json->any_bytes) {
       if (!take_utf8(json)) return false;
       continue;
     }
@@ -421,9 +433,15 @@ bool td_json_value(td_json *json, td_buffer *text)
   return done && !json->status;
 }
 
-bool td_json_is_array(td_json *json)
+char td_json_next(td_json *json)
 {
-  return next_token(json) == '[';
+  int c = next_token(json);
+  return json->status || c == END ? '\0' : (char)c;
+}
+
+void td_json_take_any_bytes(td_json *json)
+{
+  json->any_bytes = true;
 }
 
 bool td_json_end(td_json *json)

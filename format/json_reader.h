@@ -38,14 +38,19 @@ bool td_json_element(td_json *json);
 bool td_json_u64(td_json *json, uint64_t *value);
 bool td_json_double(td_json *json, double *value);
 bool td_json_bool(td_json *json, bool *value);
+/* A number as it stands, valid until the next string is read. */
+bool td_json_number(td_json *json, const char **text, size_t *length);
 /* Valid until the next string is read. */
 bool td_json_string(td_json *json, const char **bytes, size_t *length);
 
 /* The next value, checked and as it stands in the file, NUL-terminated; `text` may be NULL to pass over it. */
 bool td_json_value(td_json *json, td_buffer *text);
 
-/* Whether the value that comes next is an array. */
-bool td_json_is_array(td_json *json);
+/* The byte that the next value begins with; '\0' at the end of the file and after a failure. */
+char td_json_next(td_json *json);
+
+/* From here on strings may hold control bytes, and bytes that are not UTF-8, as they are: some writers escape nothing. */
+void td_json_take_any_bytes(td_json *json);
 
 /* Nothing but white space may follow. */
 bool td_json_end(td_json *json);

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/fail.h"
+#include "base/progress.h"
 #include "format/reader.h"
 #include "format/writer.h"
 
@@ -168,6 +169,7 @@ static td_status take_ops(recovery *r, uint64_t seq, td_error *err)
   size_t access = 0, output = 0;
   td_status status = TD_OK;
   tell_missing(r, r->reader.first[TD_COL_OP_NAME]);
+  td_progress(r->report.ops, r->reader.row.ops == UINT64_MAX ? 0 : r->reader.row.ops, "ops");
   r->next_op = r->reader.first[TD_COL_OP_NAME] + c[TD_COL_OP_NAME].count;
   for (size_t i = 0; i < c[TD_COL_OP_NAME].count && !status; i++) {
     size_t n_accesses = (size_t)c[TD_COL_OP_ACCESSES].at[i], n_outputs = (size_t)c[TD_COL_OP_OUTPUTS].at[i];

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/progress.h"
 #include "format/db.h"
 #include "format/tape.h"
 #include "format/target.h"
@@ -19,8 +20,23 @@
 
 typedef struct copy {
   char *path, *part;
+  uint64_t size; /* of what is copied, in bytes */
   td_db db;
 } copy;
+
+static uint64_t file_size(const char *path)
+{
+  struct stat info;
+  return stat(path, &info) ? 0 : (uint64_t)info.st_size;
+}
+
+/* SQLite calls it now and then while it copies. */
+static int tell(void *context)
+{
+  const copy *c = context;
+  td_progress(file_size(c->part), c->size, "bytes");
+  return 0;
+}
 
 /* VACUUM INTO copies every table, known or not, and nothing that is unused. */
 static td_status start_copy(copy *c, const char *in, const char *out, td_error *err)
@@ -35,6 +51,8 @@ static td_status start_copy(copy *c, const char *in, const char *out, td_error *
   if (!status) status = td_tape_open(&tape, in, err);
   if (status) return status;
   unlink(c->part);
+  c->size = file_size(in);
+  sqlite3_progress_handler(tape->db.handle, 1000, tell, c);
   char *sql = sqlite3_mprintf("VACUUM INTO %Q", c->part);
   if (!sql) status = td_fail_nomem(err);
   if (!status) status = td_db_exec(&tape->db, "PRAGMA query_only = 0", err);

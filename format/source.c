@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <zlib.h>
 #include <zstd.h>
 
 #include "base/fail.h"
+#include "base/progress.h"
 
 #define CHUNK 65536
 #define WINDOW_LOG_MAX 27 /* zstd's own default: 128 MiB is the most that a frame may ask for */
@@ -17,6 +19,7 @@
 struct td_source {
   char *path;
   FILE *file;
+  uint64_t read, size; /* bytes of the file; size 0: it is no regular file */
   enum { PLAIN, GZIP, ZSTD } form;
   z_stream gzip;
   ZSTD_DStream *zstd;
@@ -35,6 +38,8 @@ static td_status fill(td_source *source, td_error *err)
   errno = 0;
   size_t n = fread(source->raw, 1, sizeof source->raw, source->file);
   source->in = (ZSTD_inBuffer){.src = source->raw, .size = n};
+  source->read += n;
+  td_progress(source->read, source->size, "bytes");
   return n == 0 && ferror(source->file) ? failed(source, strerror(errno), err) : TD_OK;
 }
 
@@ -42,6 +47,8 @@ static td_status start(td_source *source, td_error *err)
 {
   source->file = fopen(source->path, "rb");
   if (!source->file) return td_fail(err, TD_E_IO, "cannot open %s: %s", source->path, strerror(errno));
+  struct stat info;
+  if (!fstat(fileno(source->file), &info) && S_ISREG(info.st_mode)) source->size = (uint64_t)info.st_size;
   td_status status = fill(source, err);
   if (status) return status;
   const uint8_t *raw = source->raw;

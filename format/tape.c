@@ -163,6 +163,30 @@ static td_status meta_seq(const td_db *db, int64_t trace, const char *key, int64
   return status;
 }
 
+td_status td_tape_get_meta(td_tape *tape, int64_t trace, const char *key, char **json, td_error *err)
+{
+  td_trace_row row;
+  td_buffer escaped = {0};
+  sqlite3_stmt *select = NULL;
+  bool found = false;
+  td_status status = td_trace_row_get(&tape->db, trace, &row, err);
+  if (!status && !(td_json_escape(&escaped, key, strlen(key)) && td_buffer_append(&escaped, "", 1))) status = td_fail_nomem(err);
+  if (!status)
+    status = td_db_prepare(&tape->db, &select, err, "SELECT * FROM trace_meta WHERE trace = %lld AND part = 'meta' AND key = %Q",
+                           (long long)row.id, (const char *)escaped.bytes);
+  if (!status) status = td_db_sealed_row(&tape->db, TD_TABLE_META, select, &found, err);
+  if (!status && !found) status = td_fail(err, TD_E_NOT_FOUND, "%s: the trace's meta has no \"%s\"", tape->db.path, key);
+  if (!status) {
+    const char *text = (const char *)sqlite3_column_text(select, 4);
+    char *value = text ? strdup(text) : NULL;
+    if (value) *json = value;
+    else status = td_fail_nomem(err);
+  }
+  sqlite3_finalize(select);
+  td_buffer_finish(&escaped);
+  return status;
+}
+
 td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, const char *json, td_error *err)
 {
   td_db db;

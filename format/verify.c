@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/progress.h"
 #include "format/derive.h"
 #include "format/schedule.h"
 #include "format/trace.h"
@@ -15,6 +16,7 @@ typedef struct check {
   void (*damage)(void *context, const char *line);
   void *context;
   uint64_t n_damages;
+  uint64_t done, total; /* bytes of blocks, each looked at twice: by itself, and as a part of its trace */
 } check;
 
 static void report(check *c, const char *line)
@@ -67,6 +69,23 @@ static td_status check_block(check *c, td_decoder *decoder, sqlite3_stmt *block,
   return TD_OK;
 }
 
+static td_status sum_blocks(check *c, td_error *err)
+{
+  sqlite3_stmt *select = NULL;
+  bool row = false;
+  td_status status = td_db_prepare(&c->db, &select, err, "SELECT 2 * total(length(data)) FROM block");
+  if (!status) status = td_db_row(&c->db, select, &row, err);
+  if (!status && row) c->total = (uint64_t)sqlite3_column_double(select, 0);
+  sqlite3_finalize(select);
+  return status;
+}
+
+static void tell(check *c, uint64_t bytes)
+{
+  c->done += bytes;
+  td_progress(c->done, c->total, "bytes");
+}
+
 /* Every row against its seal, and every block against its own checksum. */
 static td_status check_rows(check *c, td_table_id table, td_decoder *decoder, td_error *err)
 {
@@ -91,6 +110,7 @@ static td_status check_rows(check *c, td_table_id table, td_decoder *decoder, td
       report(c, line);
     } else if (table == TD_TABLE_BLOCK) {
       status = check_block(c, decoder, select, columns);
+      tell(c, (uint64_t)sqlite3_column_bytes(select, 5));
     }
   }
   sqlite3_finalize(select);
@@ -175,12 +195,14 @@ static td_status check_traces(check *c, td_error *err)
 {
   sqlite3_stmt *select = NULL;
   bool row = true;
-  td_status status = td_db_prepare(&c->db, &select, err, "SELECT id FROM trace ORDER BY id");
+  td_status status = td_db_prepare(&c->db, &select, err,
+                                   "SELECT id, (SELECT total(length(data)) FROM block WHERE trace = id) FROM trace ORDER BY id");
   while (!status) {
     status = td_db_row(&c->db, select, &row, err);
     if (status || !row) break;
     status = check_trace(c, sqlite3_column_int64(select, 0));
     if (!status) status = check_schedules(c, sqlite3_column_int64(select, 0), err);
+    tell(c, (uint64_t)sqlite3_column_double(select, 1));
   }
   sqlite3_finalize(select);
   return status;
@@ -193,6 +215,7 @@ static td_status check_all(check *c, td_error *err)
   if (!status) status = check_pages(c, err);
   if (!status && !c->n_damages) status = td_db_check_tables(&c->db, err);
   bool walk = !c->n_damages; /* broken pages have been told already */
+  if (!status && walk) status = sum_blocks(c, err);
   for (unsigned table = 0; table < TD_N_TABLES && !status && walk; table++)
     status = check_rows(c, (td_table_id)table, &decoder, err);
   if (!status && !c->n_damages) status = check_strays(c, err);

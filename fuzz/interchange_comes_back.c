@@ -1,4 +1,5 @@
-/* Whatever JSON import takes, the tape is sound, and what export gives is taken again and comes back as the same bytes. */
+/* Whatever JSON import takes, interchange or an execution trace, the tape is sound, and what export gives is taken again and comes back
+ * as the same bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,6 +21,25 @@ static uint64_t at_least(double ns, uint64_t available)
   return ns > (double)available ? (uint64_t)(ns - (double)available) : 0;
 }
 
+static td_status find_floor(const td_liveness *liveness, td_plan_report *report, td_error *err)
+{
+  const td_trace *trace = liveness->trace;
+  uint64_t n = trace->n_ops, *bytes = calloc((size_t)n + 1, sizeof *bytes);
+  if (!bytes) return td_fail_nomem(err);
+  for (uint32_t i = 0; i < trace->n_storages; i++) {
+    size_t n_uses;
+    const td_use *uses = td_uses_of(liveness, i, &n_uses);
+    for (size_t k = 0; k < n_uses; k++) bytes[uses[k].op] += trace->storages[i].bytes;
+    if (n_uses && trace->storages[i].retained) bytes[n] += trace->storages[i].bytes;
+  }
+  report->floor_op = n;
+  for (uint64_t op = 0; op <= n; op++)
+    if (bytes[op] > bytes[report->floor_op]) report->floor_op = op;
+  report->floor_bytes = bytes[report->floor_op];
+  free(bytes);
+  return TD_OK;
+}
+
 td_status td_bounds(const td_liveness *liveness, const td_plan_options *options, td_plan_report *report, td_error *err)
 {
   const td_trace *trace = liveness->trace;
@@ -55,5 +74,5 @@ td_status td_bounds(const td_liveness *liveness, const td_plan_options *options,
   }
   free(changes);
   free(leaving);
-  return TD_OK;
+  return find_floor(liveness, report, err);
 }

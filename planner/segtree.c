@@ -97,6 +97,13 @@ void td_segtree_clear(td_segtree *tree)
   memset(tree->added, 0, 2 * tree->leaves * sizeof *tree->added);
 }
 
+void td_segtree_set(td_segtree *tree, const int64_t *values, size_t n)
+{
+  td_segtree_clear(tree);
+  memcpy(tree->most + tree->leaves, values, n * sizeof *values);
+  for (size_t node = tree->leaves; --node;) tree->most[node] = larger(tree->most[2 * node], tree->most[2 * node + 1]);
+}
+
 size_t td_segtree_argmax(const td_segtree *tree)
 {
   size_t node = 1;

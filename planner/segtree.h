@@ -26,8 +26,9 @@ int64_t td_segtree_max(const td_segtree *tree, size_t from, size_t to);
 size_t td_segtree_first_above(const td_segtree *tree, size_t from, size_t to, int64_t limit);
 size_t td_segtree_last_above(const td_segtree *tree, size_t from, size_t to, int64_t limit);
 
-/* All values become 0 again. */
+/* All values become 0 again, or the n that are given. */
 void td_segtree_clear(td_segtree *tree);
+void td_segtree_set(td_segtree *tree, const int64_t *values, size_t n);
 
 /* Where the largest value of all stands, the first if there are several. */
 size_t td_segtree_argmax(const td_segtree *tree);

@@ -11,7 +11,8 @@
 
 #include "base/array.h"
 #include "base/fail.h"
-#include "planner/liveness.h"
+#include "planner/extras.h"
+#include "planner/planners.h"
 
 #define FAULTS_KEPT 1000
 
@@ -33,7 +34,7 @@ typedef struct place {
 
 typedef struct machine {
   const td_trace *trace;
-  td_liveness liveness;
+  const td_liveness *liveness;
   const td_action *actions; /* sorted */
   td_action *sorted;        /* where they had to be */
   size_t n_actions, next_action;
@@ -43,6 +44,7 @@ typedef struct machine {
   place *places;
   uint64_t limit, host_limit;
   long double rates[2]; /* bytes a second, by kind of copy */
+  td_extras extras;
   uint64_t now, engine_free[2];
   uint64_t device_bytes, host_bytes;
   leaving device_leaving, host_leaving;
@@ -204,7 +206,7 @@ static uint64_t transfer(machine *m, const td_action *action, uint64_t bytes, ui
 {
   td_simulation *out = m->out;
   unsigned kind = action->kind;
-  long double ns = ceill((long double)bytes * 1e9L / m->rates[kind]);
+  long double ns = ceill((long double)bytes * 1e9L / m->rates[kind]) + (long double)m->extras.latency_ns[kind];
   uint64_t start = later(m->engine_free[kind], later(m->now, not_before));
   uint64_t end = after(start, ns >= 0x1p64L ? UINT64_MAX : (uint64_t)ns);
   m->engine_free[kind] = end;
@@ -254,12 +256,12 @@ static void copy_h2d(machine *m, const td_action *action, uint32_t storage)
 /* After op number `op`, the storage is still needed. */
 static bool needed_after(const machine *m, uint32_t storage, uint64_t op)
 {
-  return m->liveness.end[storage] > op + 1;
+  return m->liveness->end[storage] > op + 1;
 }
 
 static void play_action(machine *m, const td_action *action)
 {
-  uint32_t storage = td_map_get(&m->liveness.by_sid, action->sid);
+  uint32_t storage = td_map_get(&m->liveness->by_sid, action->sid);
   uint64_t op = action->op, sid = action->sid;
   if (op > m->trace->n_ops) {
     fault(m, op, sid, "at an op that the trace has not got");
@@ -297,7 +299,7 @@ static void play_actions(machine *m, uint64_t op, td_phase phase)
 
 static void play_frees(machine *m, uint64_t op)
 {
-  for (; m->next_free < m->n_frees && m->liveness.end[m->frees[m->next_free]] <= op; m->next_free++) {
+  for (; m->next_free < m->n_frees && m->liveness->end[m->frees[m->next_free]] <= op; m->next_free++) {
     uint32_t storage = m->frees[m->next_free];
     if (m->places[storage].on_device) release_device(m, storage);
     if (m->places[storage].on_host) release_host(m, storage);
@@ -309,7 +311,7 @@ static void prepare_use(machine *m, uint64_t op, uint32_t storage)
 {
   size_t n;
   if (m->places[storage].on_device) return;
-  if (td_uses_of(&m->liveness, storage, &n)->op != op)
+  if (td_uses_of(m->liveness, storage, &n)->op != op)
     fault(m, op, m->trace->storages[storage].sid, "used while it is away");
   take_device(m, op, storage);
 }
@@ -331,7 +333,7 @@ static void play_end(machine *m)
   for (uint32_t i = 0; i < m->trace->n_retained; i++) {
     uint32_t storage = m->trace->retained[i];
     size_t n;
-    td_uses_of(&m->liveness, storage, &n);
+    td_uses_of(m->liveness, storage, &n);
     if (n && !m->places[storage].on_device)
       fault(m, m->trace->n_ops, m->trace->storages[storage].sid, "retained, but away at the end of the step");
     stall_until(m, m->places[storage].h2d_end);
@@ -351,9 +353,9 @@ static void note_point(machine *m, uint64_t op, uint64_t dur_ns, uint64_t stall_
                                              .stall_ns = m->out->stall_ns - stall_before};
 }
 
-static void play(machine *m)
+static void play(machine *m, uint64_t ops)
 {
-  for (uint64_t op = 0; op <= m->trace->n_ops; op++) {
+  for (uint64_t op = 0; op <= m->trace->n_ops && op < ops; op++) {
     bool end = op == m->trace->n_ops;
     uint64_t stall = m->out->stall_ns, dur_ns = end ? 0 : m->trace->ops[op].dur_ns;
     play_frees(m, op);
@@ -365,9 +367,9 @@ static void play(machine *m)
     note_point(m, op, dur_ns, stall);
     m->now = after(m->now, dur_ns);
     m->out->compute_ns = after(m->out->compute_ns, dur_ns);
-    if (!end) play_actions(m, op, TD_POST);
+    if (!end && op + 1 < ops) play_actions(m, op, TD_POST);
   }
-  for (; m->next_action < m->n_actions; m->next_action++) play_action(m, &m->actions[m->next_action]);
+  for (; ops == TD_NEVER && m->next_action < m->n_actions; m->next_action++) play_action(m, &m->actions[m->next_action]);
   settle_stays(m);
 }
 
@@ -433,8 +435,8 @@ static td_status list_frees(machine *m, td_error *err)
   }
   for (uint32_t i = 0; i < n; i++) {
     uint32_t storage = m->trace->activations[i];
-    if (m->trace->storages[storage].retained || (!m->liveness.freed[storage] && !m->goes_alone)) continue;
-    list[m->n_frees++] = (ending){.end = m->liveness.end[storage], .storage = storage};
+    if (m->trace->storages[storage].retained || (!m->liveness->freed[storage] && !m->goes_alone)) continue;
+    list[m->n_frees++] = (ending){.end = m->liveness->end[storage], .storage = storage};
   }
   qsort(list, m->n_frees, sizeof *list, by_end);
   for (size_t i = 0; i < m->n_frees; i++) m->frees[i] = list[i].storage;
@@ -454,6 +456,7 @@ static td_status set_up(machine *m, const td_schedule *schedule, bool timeline, 
   if (!schedule) schedule = &none;
   m->limit = schedule->memory_limit_bytes;
   m->host_limit = schedule->host_limit_bytes;
+  td_extras_read(schedule->extra, &m->extras);
   m->rates[TD_COPY_D2H] = rate_or_default(schedule->d2h_bytes_per_s);
   m->rates[TD_COPY_H2D] = rate_or_default(schedule->h2d_bytes_per_s);
   m->places = calloc((size_t)m->trace->n_storages + 1, sizeof *m->places);
@@ -463,16 +466,16 @@ static td_status set_up(machine *m, const td_schedule *schedule, bool timeline, 
     m->out->timeline = calloc((size_t)m->trace->n_ops + 1, sizeof *m->out->timeline);
     if (!m->out->timeline) return td_fail_nomem(err);
   }
-  td_status status = td_liveness_init(&m->liveness, m->trace, schedule->early, err);
-  if (!status) status = sort_actions(m, schedule, err);
+  td_status status = sort_actions(m, schedule, err);
   return status ? status : list_frees(m, err);
 }
 
-td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
+td_status td_play(const td_liveness *liveness, const td_schedule *schedule, uint64_t ops, bool timeline, td_simulation **out,
+                  td_error *err)
 {
-  machine m = {.trace = trace};
+  machine m = {.trace = liveness->trace, .liveness = liveness};
   td_status status = set_up(&m, schedule, timeline, err);
-  if (!status) play(&m);
+  if (!status) play(&m, ops);
   if (!status && m.nomem) status = td_fail_nomem(err);
   if (!status) {
     m.out->ok = m.out->n_faults == 0;
@@ -480,13 +483,26 @@ td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool t
   } else {
     td_simulation_destroy(m.out);
   }
-  td_liveness_finish(&m.liveness);
   free(m.sorted);
   free(m.frees);
   free(m.places);
   free(m.stay_ends);
   free(m.device_leaving.heap);
   free(m.host_leaving.heap);
+  return status;
+}
+
+td_status td_simulate(const td_trace *trace, const td_schedule *schedule, bool timeline, td_simulation **out, td_error *err)
+{
+  td_extras extras = {0};
+  td_liveness liveness = {0};
+  td_seen seen;
+  if (schedule) td_extras_read(schedule->extra, &extras);
+  td_status status = td_seen_init(&seen, trace, &extras, err);
+  if (!status) status = td_liveness_init(&liveness, &seen.trace, schedule && schedule->early, err);
+  if (!status) status = td_play(&liveness, schedule, TD_NEVER, timeline, out, err);
+  td_liveness_finish(&liveness);
+  td_seen_finish(&seen);
   return status;
 }
 

@@ -4,16 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cjson/cJSON.h>
+
 #include "base/array.h"
 #include "base/fail.h"
 #include "base/names.h"
+#include "format/sharding_place.h"
 #include "recorder/role.h"
 #include "recorder/scribe.h"
 
 typedef struct recorder {
   td_role role;
   char *path;
-  td_meta *meta; /* with copies of the strings */
+  td_meta *meta; /* with copies of the strings; values are JSON */
   size_t n_meta;
   int level;
   td_scribe *scribe; /* NULL outside a step, and in one whose tape could not be made */
@@ -212,11 +215,37 @@ bool td_meta_copy(td_meta **out, const td_meta *from, size_t n)
   return copy;
 }
 
-static bool copy_options(recorder *r, const td_recorder_options *options)
+static char *text_as_json(const char *text)
 {
-  r->path = strdup(options->path);
-  r->n_meta = options->n_meta;
-  return td_meta_copy(&r->meta, options->meta, options->n_meta) && r->path;
+  cJSON *value = cJSON_CreateString(text);
+  char *json = value ? cJSON_PrintUnformatted(value) : NULL;
+  cJSON_Delete(value);
+  return json;
+}
+
+static td_status add_meta(void *context, const char *key, const char *json, td_error *err)
+{
+  recorder *r = context;
+  for (size_t i = 0; i < r->n_meta; i++)
+    if (strcmp(r->meta[i].key, key) == 0) return td_fail(err, TD_E_ARG, "\"%s\" is given twice for the tape's meta", key);
+  td_meta *grown = realloc(r->meta, (r->n_meta + 1) * sizeof *grown);
+  if (!grown) return td_fail_nomem(err);
+  r->meta = grown;
+  td_meta *new = &r->meta[r->n_meta];
+  *new = (td_meta){.key = strdup(key), .value = strdup(json)};
+  r->n_meta++;
+  return new->key && new->value ? TD_OK : td_fail_nomem(err);
+}
+
+static td_status copy_options(recorder *r, const td_recorder_options *options, td_error *err)
+{
+  td_status status = (r->path = strdup(options->path)) ? TD_OK : td_fail_nomem(err);
+  for (size_t i = 0; i < options->n_meta && !status; i++) {
+    char *json = text_as_json(options->meta[i].value);
+    status = json ? add_meta(r, options->meta[i].key, json, err) : td_fail_nomem(err);
+    cJSON_free(json);
+  }
+  return !status && options->sharding ? td_sharding_place_each(options->sharding, add_meta, r, err) : status;
 }
 
 td_status td_recorder_role_create(td_role **out, const td_recorder_options *options, td_error *err)
@@ -226,7 +255,7 @@ td_status td_recorder_role_create(td_role **out, const td_recorder_options *opti
   if (!r) return td_fail_nomem(err);
   r->role.ops = &recorder_ops;
   r->level = options->zstd_level;
-  td_status status = copy_options(r, options) ? TD_OK : td_fail_nomem(err);
+  td_status status = copy_options(r, options, err);
   if (!status) status = td_scribe_start(&r->scribe, r->path, r->meta, r->n_meta, r->level, err); /* can a file be made there? */
   if (status) {
     destroy(&r->role);

@@ -10,7 +10,7 @@
 bool td_meta_copy(td_meta **out, const td_meta *from, size_t n);
 void td_meta_free(td_meta *meta, size_t n);
 
-/* Only path and meta of the options count. Destroyed with the deck that it is given to. */
+/* Only path, meta and sharding of the options count. Destroyed with the deck that it is given to. */
 td_status td_recorder_role_create(td_role **out, const td_recorder_options *options, td_error *err);
 
 #endif

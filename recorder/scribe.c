@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/array.h"
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -240,13 +238,8 @@ bool td_scribe_is_here(const td_scribe *scribe)
 static td_status write_meta(td_writer *writer, const td_meta *meta, size_t n_meta, td_error *err)
 {
   td_status status = TD_OK;
-  for (size_t i = 0; i < n_meta && !status; i++) {
-    cJSON *value = cJSON_CreateString(meta[i].value);
-    char *json = value ? cJSON_PrintUnformatted(value) : NULL;
-    status = json ? td_writer_meta(writer, false, meta[i].key, strlen(meta[i].key), json, err) : td_fail_nomem(err);
-    cJSON_free(json);
-    cJSON_Delete(value);
-  }
+  for (size_t i = 0; i < n_meta && !status; i++)
+    status = td_writer_meta(writer, false, meta[i].key, strlen(meta[i].key), meta[i].value, err);
   return status;
 }
 

@@ -10,6 +10,7 @@
 
 typedef struct td_scribe td_scribe;
 
+/* The values of `meta` are JSON here. */
 td_status td_scribe_start(td_scribe **out, const char *path, const td_meta *meta, size_t n_meta, int level, td_error *err);
 
 /* Waits until all is written and the tape has its name. Gone afterwards in every case. `digest` has 33 bytes. */

@@ -314,7 +314,8 @@ static td_status add_trace(replayer *r, const td_replayer_options *options, int6
   td_follower *grown = realloc(r->followers, (r->n_followers + 1) * sizeof *grown);
   if (!grown) return td_fail_nomem(err);
   r->followers = grown;
-  td_status status = td_plan_arrays_load(&plan, options->path, trace, options->schedule, err);
+  td_status status = options->sharding ? td_tape_check_sharding(options->path, trace, options->sharding, err) : TD_OK;
+  if (!status) status = td_plan_arrays_load(&plan, options->path, trace, options->schedule, err);
   return status ? status : td_follower_init(&r->followers[r->n_followers++], &plan, err);
 }
 

@@ -368,6 +368,16 @@ static td_status resize_adopted(td_deck *deck, td_slot *slot, uint64_t bytes)
   return made_resident(deck, slot);
 }
 
+td_status td_storage_sid(td_deck *deck, td_storage storage, uint64_t *sid)
+{
+  const td_slot *slot = td_deck_slot(deck, storage);
+  if (!slot) return deck->error.status;
+  if (!deck->step || slot->step != deck->step || slot->sid == TD_SID_NONE)
+    return td_deck_fail(deck, TD_E_NOT_FOUND, "the step has not touched storage %llu", (unsigned long long)storage.id);
+  *sid = slot->sid;
+  return TD_OK;
+}
+
 td_status td_storage_resized(td_deck *deck, td_storage storage, uint64_t bytes)
 {
   td_slot *slot = td_deck_slot(deck, storage);

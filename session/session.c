@@ -10,6 +10,7 @@
 #include <tapedeck/planner.h>
 
 #include "base/fail.h"
+#include "format/sharding_place.h"
 #include "recorder/role.h"
 #include "replayer/role.h"
 
@@ -25,6 +26,7 @@ typedef struct session {
   char *learned, *merged; /* beside the tape: a step that may be new, and the tape with it */
   td_meta *meta;
   size_t n_meta;
+  td_sharding_place *sharding;
   td_plan_options plan;
   td_device *device;
   td_policy policy;
@@ -127,8 +129,10 @@ static void enter(session *s, phase phase)
 
 static td_status replaying_role(session *s, td_role **out, td_error *err)
 {
-  td_replayer_options options = {.path = s->path, .trace = TD_EVERY, .policy = s->policy, .window = s->window};
-  td_status status = plan_tape(s, err);
+  td_replayer_options options = {
+      .path = s->path, .trace = TD_EVERY, .sharding = s->sharding, .policy = s->policy, .window = s->window};
+  td_status status = s->sharding ? td_tape_check_sharding(s->path, TD_NEWEST, s->sharding, err) : TD_OK;
+  if (!status) status = plan_tape(s, err);
   return status ? status : td_replayer_role_create(out, &options, err);
 }
 
@@ -144,7 +148,8 @@ static td_status turn_to_replay(session *s, td_deck *deck, td_error *err)
 
 static td_status recording_role(const session *s, const char *path, td_role **out, td_error *err)
 {
-  return td_recorder_role_create(out, &(td_recorder_options){.path = path, .meta = s->meta, .n_meta = s->n_meta}, err);
+  const td_recorder_options options = {.path = path, .meta = s->meta, .n_meta = s->n_meta, .sharding = s->sharding};
+  return td_recorder_role_create(out, &options, err);
 }
 
 static td_status turn_to_recording(session *s, td_deck *deck, phase phase, td_error *err)
@@ -240,6 +245,7 @@ static void destroy(void *context)
   session *s = context;
   if (s->phase == LEARNING) unlink(s->learned);
   td_meta_free(s->meta, s->n_meta);
+  td_sharding_place_destroy(s->sharding);
   free(s->path);
   free(s->learned);
   free(s->merged);
@@ -263,6 +269,7 @@ static bool copy_strings(session *s, const td_session_options *options)
   s->n_meta = options->n_meta;
   if (!td_meta_copy(&s->meta, options->meta, options->n_meta) || !s->path || !s->learned || !s->merged)
     return false;
+  if (td_sharding_place_copy(&s->sharding, options->sharding, NULL)) return false;
   return !options->planner || s->planner;
 }
 

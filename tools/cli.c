@@ -13,6 +13,8 @@
 
 #include <tapedeck/size.h>
 
+#include "progress.h"
+
 const char *arg(const args *args, const char *name)
 {
   for (int i = 0; args->verb->options[i].name; i++)
@@ -53,6 +55,25 @@ bool number_arg(const args *args, const char *name, int64_t otherwise, int64_t *
   return true;
 }
 
+bool range_arg(const args *args, const char *name, uint64_t *first, uint64_t *end)
+{
+  const char *text = arg(args, name);
+  char *rest;
+  if (!text) return true;
+  if (*text >= '0' && *text <= '9') {
+    errno = 0;
+    unsigned long long from = strtoull(text, &rest, 10);
+    if (*rest == ':' && rest[1] >= '0' && rest[1] <= '9') {
+      unsigned long long to = strtoull(rest + 1, &rest, 10);
+      *first = from;
+      *end = to;
+      if (!*rest && !errno && from <= to) return true;
+    }
+  }
+  trouble(args, "--%s %s: expected FIRST:END, two op numbers", name, text);
+  return false;
+}
+
 bool rate_arg(const args *args, const char *name, double *rate)
 {
   td_error err;
@@ -86,10 +107,19 @@ static char doomed[2][4300];
 
 static void end_by_signal(int number)
 {
+  static const char clear[] = "\r\033[K";
   for (int i = 0; i < 2; i++)
     if (doomed[i][0]) unlink(doomed[i]);
+  if (progress_drawn && write(STDERR_FILENO, clear, sizeof clear - 1) < 0) _exit(EXIT_TROUBLE);
   signal(number, SIG_DFL);
   raise(number);
+}
+
+void catch_signals(void)
+{
+  signal(SIGINT, end_by_signal);
+  signal(SIGTERM, end_by_signal);
+  signal(SIGHUP, end_by_signal);
 }
 
 void remove_on_signal(const char *file, const char *other)
@@ -99,9 +129,7 @@ void remove_on_signal(const char *file, const char *other)
   sigprocmask(SIG_BLOCK, &all, &before);
   snprintf(doomed[0], sizeof doomed[0], "%s", file ? file : "");
   snprintf(doomed[1], sizeof doomed[1], "%s", other ? other : "");
-  signal(SIGINT, end_by_signal);
-  signal(SIGTERM, end_by_signal);
-  signal(SIGHUP, end_by_signal);
+  catch_signals();
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -59,6 +59,8 @@ int failed(const args *args, const td_error *err);
 
 /* The number that an option gives, or `otherwise`. False, with a message, if it is none from 1 to 2^63-1. */
 bool number_arg(const args *args, const char *name, int64_t otherwise, int64_t *number);
+/* The range of ops "FIRST:END" that an option gives; both are left as they are without it. False, with a message, if it is none. */
+bool range_arg(const args *args, const char *name, uint64_t *first, uint64_t *end);
 bool rate_arg(const args *args, const char *name, double *rate);
 
 /* Opens the tape that the first operand names and loads the trace that --trace asks for. `info` may be NULL. False, with a
@@ -79,6 +81,8 @@ bool output_open(const args *args, output *out, const char *path);
 /* Ends it: gives it its name if `whole` and all could be written. False, with a message if it was whole, otherwise. */
 bool output_close(const args *args, output *out, bool whole);
 
+/* From now on a signal that ends the program clears the line of a bar first. */
+void catch_signals(void);
 /* Removes these two files if a signal ends the program; NULL: none. For files that the library writes. */
 void remove_on_signal(const char *file, const char *other);
 /* The same for what the library writes while it makes the tape `out`. */

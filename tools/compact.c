@@ -1,4 +1,5 @@
 /* compact: the same tape without unused space. */
+#include "progress.h"
 #include "verbs.h"
 
 static int run(const args *args)
@@ -6,7 +7,9 @@ static int run(const args *args)
   const char *out = arg(args, "output") ? arg(args, "output") : args->operands[0];
   td_error err;
   remove_tape_on_signal(out);
+  progress_begin("compacting");
   td_status status = td_compact(args->operands[0], out, &err);
+  progress_end();
   remove_on_signal(NULL, NULL);
   return status ? failed(args, &err) : EXIT_DONE;
 }

@@ -21,22 +21,23 @@ static int run(const args *args)
   int64_t trace;
   td_tape *tape;
   td_error err;
-  if (!form) return trouble(args, "expected --to interchange, chrome or csv");
-  bool interchange = strcmp(form, "interchange") == 0, chrome = strcmp(form, "chrome") == 0;
-  if (!interchange && !chrome && strcmp(form, "csv") != 0)
-    return trouble(args, "--to %s: expected interchange, chrome or csv", form);
-  if (!interchange && !chrome && !arg(args, "output")) return trouble(args, "expected -o FOLDER");
+  if (!form) return trouble(args, "expected --to interchange, chrome, csv or dot");
+  bool interchange = strcmp(form, "interchange") == 0, chrome = strcmp(form, "chrome") == 0, dot = strcmp(form, "dot") == 0;
+  if (arg(args, "ops") && (interchange || chrome)) return trouble(args, "--ops goes with --to csv or dot; see tapedeck trim");
+  if (!interchange && !chrome && !dot && !arg(args, "output")) return trouble(args, "expected -o FOLDER");
   if (!number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
   if (td_tape_open(&tape, args->operands[0], &err)) return failed(args, &err);
   int exit_code = interchange ? export_interchange(args, tape, trace)
                   : chrome    ? export_chrome(args, tape, trace)
+                  : dot       ? export_dot(args, tape, trace)
                               : export_csv(args, tape, arg(args, "output"));
   td_tape_close(tape);
   return exit_code;
 }
 
-static const option_def options[] = {{"to", "FORM", "interchange, chrome (for Perfetto) or csv", '\0'},
+static const option_def options[] = {{"to", "interchange|chrome|csv|dot", "chrome is for Perfetto, dot for Graphviz", '\0'},
                                      {"output", "OUT", "the file to write, default standard output; for csv a folder", 'o'},
+                                     {"ops", "FIRST:END", "for csv and dot: only these ops, END not among them", '\0'},
                                      OPTION_TRACE,
                                      {0}};
 

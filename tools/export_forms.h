@@ -4,8 +4,10 @@
 
 #include "cli.h"
 
-/* Both print their own trouble and return an exit code. */
+/* Each prints its own trouble and return an exit code. */
 int export_chrome(const args *args, td_tape *tape, int64_t trace);
+/* With --ops or --trace only what belongs to those ops, or that trace; of the blocks of ops only those needed are read. */
 int export_csv(const args *args, td_tape *tape, const char *folder);
+int export_dot(const args *args, td_tape *tape, int64_t trace);
 
 #endif

@@ -1,4 +1,5 @@
 /* merge: several tapes in one. */
+#include "progress.h"
 #include "verbs.h"
 
 static int run(const args *args)
@@ -7,7 +8,9 @@ static int run(const args *args)
   td_error err;
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
   remove_tape_on_signal(out);
+  progress_begin("merging");
   td_status status = td_merge((const char *const *)args->operands, (size_t)args->n_operands, out, &err);
+  progress_end();
   remove_on_signal(NULL, NULL);
   if (status) return failed(args, &err);
   printf("%s: %d tapes\n", out, args->n_operands);

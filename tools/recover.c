@@ -1,4 +1,5 @@
 /* recover: save what can be read of a damaged or unfinished tape. */
+#include "progress.h"
 #include "verbs.h"
 
 static void print_loss(void *context, const char *line)
@@ -19,7 +20,9 @@ static int run(const args *args)
   if (!number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
   cJSON *list = arg(args, "json") ? cJSON_CreateArray() : NULL;
   remove_tape_on_signal(out);
+  progress_begin("recovering");
   td_status status = td_recover(args->operands[0], out, trace, print_loss, list, &report, &err);
+  progress_end();
   remove_on_signal(NULL, NULL);
   if (status) {
     cJSON_Delete(list);

@@ -9,7 +9,9 @@
 #include <tapedeck/run.h>
 #include <tapedeck/size.h>
 
+#include "place.h"
 #include "play.h"
+#include "progress.h"
 #include "verbs.h"
 
 /* What the verb was asked for, and what it works on. */
@@ -20,6 +22,7 @@ typedef struct job {
   int64_t trace_number, steps;
   double time_scale;
   uint64_t capacity; /* of the device; 0: as it is */
+  uint64_t done;     /* ops */
   td_device *device;
   uint64_t op_began_ns;
 } job;
@@ -42,7 +45,8 @@ static void op_started(void *context)
  * millisecond: the rest is waited for awake. */
 static void wait_as_long(void *context, uint64_t ns)
 {
-  const job *job = context;
+  job *job = context;
+  progress_show(job->done++, job->trace->n_ops * (uint64_t)job->steps, "ops");
   uint64_t end = job->op_began_ns + (uint64_t)((double)ns * job->time_scale);
   for (uint64_t now = now_ns(); now < end; now = now_ns()) {
     if (end - now < 200000) continue;
@@ -128,11 +132,13 @@ static int play_steps(const job *job, play *played)
   td_status status = play_init(played) ? TD_OK : TD_E_NOMEM;
   bool kept = true;
   if (status) snprintf(played->error.message, sizeof played->error.message, "out of memory");
+  progress_begin("replaying");
   for (int64_t i = 0; i < job->steps && !status && kept; i++) {
     status = play_step(played);
     td_deck_stats(played->deck, &stats);
     if (!status && arg(job->args, "report")) kept = keep_run(job, played->deck, &stats);
   }
+  progress_end();
   const char *what = status ? played->error.message : NULL;
   if (status) trouble(job->args, "%s", what);
   if (arg(job->args, "json")) report_json(job, played, &stats, what);
@@ -143,11 +149,11 @@ static int play_steps(const job *job, play *played)
 static int replay(job *job)
 {
   td_error err;
-  play played = {.trace = job->trace, .on_host = !strcmp(td_device_name(job->device), "host"), .context = job};
-  if (job->time_scale > 0) {
-    played.started = op_started;
-    played.compute = wait_as_long;
-  }
+  play played = {.trace = job->trace,
+                 .on_host = !strcmp(td_device_name(job->device), "host"),
+                 .started = op_started,
+                 .compute = wait_as_long,
+                 .context = job};
   td_replayer_options options = {.path = job->args->operands[0],
                                  .trace = job->trace_number,
                                  .schedule = job->schedule->id,
@@ -203,8 +209,8 @@ static int run(const args *args)
   td_error err;
   int64_t number;
   int exit_code = EXIT_TROUBLE;
-  if (!read_numbers(&job) || !number_arg(args, "schedule", TD_NEWEST, &number) || !open_trace(args, &tape, &trace, &info))
-    return EXIT_TROUBLE;
+  if (!read_numbers(&job) || !number_arg(args, "schedule", TD_NEWEST, &number)) return EXIT_TROUBLE;
+  if (!place_is_tapes(args) || !open_trace(args, &tape, &trace, &info)) return EXIT_TROUBLE;
   job.trace = trace;
   job.trace_number = info.trace;
   td_status status = td_tape_load_schedule(tape, info.trace, number, &schedule, &err);
@@ -220,13 +226,15 @@ static int run(const args *args)
 
 static const option_def options[] = {
     {"schedule", "ID", "the schedule to replay; default: the newest", '\0'},
-    {"device", "NAME", "where to run; tapedeck devices lists them; default: host", '\0'},
+    {"device", "DEVICE", "where to run; tapedeck devices lists them; default: host", '\0'},
     {"capacity", "SIZE", "memory of the device; default: the schedule's budget", '\0'},
     {"d2h", "RATE", "slow the host device's copies to the host down to this rate", '\0'},
     {"h2d", "RATE", "slow the host device's copies to the device down to this rate", '\0'},
     {"time-scale", "X", "let each op take X times its recorded duration; default: no time", '\0'},
     {"steps", "N", "run the step so many times and report the last; default: 1", '\0'},
     {"report", NULL, "append what happened in each step to the tape", '\0'},
+    {"sharding", "PLAN", "refuse a tape that was recorded under another sharding plan", '\0'},
+    PLACE_OPTIONS,
     OPTION_TRACE,
     OPTION_JSON,
     {0},

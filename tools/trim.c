@@ -1,32 +1,16 @@
 /* trim: a range of ops as a trace of its own. */
-#include <stdlib.h>
-
 #include "verbs.h"
-
-static bool read_range(const args *args, uint64_t *first, uint64_t *end)
-{
-  const char *text = arg(args, "ops");
-  char *rest = NULL;
-  if (text && *text >= '0' && *text <= '9') {
-    *first = strtoull(text, &rest, 10);
-    if (*rest == ':' && rest[1] >= '0' && rest[1] <= '9') {
-      *end = strtoull(rest + 1, &rest, 10);
-      if (!*rest) return true;
-    }
-  }
-  trouble(args, "expected --ops FIRST:END, two op numbers");
-  return false;
-}
 
 static int run(const args *args)
 {
   const char *out = arg(args, "output");
   td_error err;
   int64_t trace;
-  uint64_t first, end;
+  uint64_t first = 0, end = 0;
   char ops[32];
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
-  if (!read_range(args, &first, &end) || !number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
+  if (!arg(args, "ops")) return trouble(args, "expected --ops FIRST:END, two op numbers");
+  if (!range_arg(args, "ops", &first, &end) || !number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
   remove_tape_on_signal(out);
   td_status status = td_trim(args->operands[0], trace, first, end, out, &err);
   remove_on_signal(NULL, NULL);

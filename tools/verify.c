@@ -1,4 +1,5 @@
 /* verify: is the tape sound? */
+#include "progress.h"
 #include "verbs.h"
 
 typedef struct findings {
@@ -19,7 +20,10 @@ static int run(const args *args)
   td_error err;
   uint64_t n;
   findings found = {.list = arg(args, "json") ? cJSON_CreateArray() : NULL};
-  if (td_tape_verify(args->operands[0], note, &found, &n, &err)) {
+  progress_begin("verifying");
+  td_status status = td_tape_verify(args->operands[0], note, &found, &n, &err);
+  progress_end();
+  if (status) {
     cJSON_Delete(found.list);
     return failed(args, &err);
   }

@@ -157,6 +157,9 @@ TD_API td_status td_storage_restore(td_deck *deck, td_storage storage);
 /* TD_E_NOT_FOUND if no living storage has this key. */
 TD_API td_status td_storage_find(td_deck *deck, uint64_t key, td_storage *storage);
 
+/* The SID that the trace of the latest step has for a storage. TD_E_NOT_FOUND: the step has not touched it. */
+TD_API td_status td_storage_sid(td_deck *deck, td_storage storage, uint64_t *sid);
+
 /* The size of a storage whose bytes are the caller's has changed. */
 TD_API td_status td_storage_resized(td_deck *deck, td_storage storage, uint64_t bytes);
 

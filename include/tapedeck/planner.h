@@ -1,7 +1,9 @@
 /* From a trace to a schedule, and the machine model that schedules are judged by.
  *
  * The model has one compute queue and two copy engines, one a direction, each first in first out, all concurrent.
- * Only activations are managed; bytes are exact and no allocator rounding is added. */
+ * Only activations are managed, unless a plan is asked to move the storages that the step found too: these are on the device
+ * at op 0 and again at the end. Bytes are exact unless a plan is asked to round them. A copy takes its latency and then its bytes at
+ * link speed; schedule->extra has these, where they were asked for, as "d2h_latency_ns", "h2d_latency_ns", "align_bytes" and "moves": "all". */
 #ifndef TAPEDECK_PLANNER_H
 #define TAPEDECK_PLANNER_H
 
@@ -19,10 +21,14 @@ typedef struct td_plan_options {
   bool host_limited;      /* host_bytes is a limit; else there is none */
   double d2h_bytes_per_s; /* 0: TD_DEFAULT_BYTES_PER_S */
   double h2d_bytes_per_s; /* likewise */
+  uint64_t d2h_latency_ns; /* what a copy takes beside its bytes; less than 2^53 */
+  uint64_t h2d_latency_ns;
   const char *planner;    /* NULL: the default */
   uint64_t align_bytes;   /* what the device rounds sizes up to; 0 or 1: sizes are exact */
   const uint64_t *keep;   /* SIDs of activations that must stay on the device */
   size_t n_keep;
+  bool move_found;        /* storages that the step found (parameters, optimizer states, batches) move too and count in the budget */
+  uint32_t effort;        /* local improvement: goes through so many times 100,000 ops and gaps; 0: once, only if that may spare stall */
   bool early;             /* a storage ends at its last access even where the trace has frees */
 } td_plan_options;
 
@@ -36,15 +42,22 @@ typedef struct td_plan_report {
   uint64_t bound_stall_ns;   /* at every op, what is over the budget must have left before it, and what of that returns must come
                                 back after it, at link speed */
   uint64_t bound_d2h_bytes, bound_h2d_bytes;
+  uint64_t floor_bytes;      /* no schedule can do with less: */
+  uint64_t floor_op;         /* what this op accesses; n_ops: what is retained at the end of the step */
   uint64_t min_budget_bytes; /* the smallest budget that this planner meets for this trace and host limit */
   uint64_t min_budget_op;    /* an op that sets it; n_ops: the end of the step */
 } td_plan_report;
 
 /* Makes a schedule that stays inside the budget, as the simulator has confirmed. `report` may be NULL.
  * TD_E_BUDGET: the budget or the host limit cannot be met; `report` is filled in this case too, and the message names the
- * smallest budget and the op that sets it. TD_E_NOT_FOUND: no planner of that name, or no activation with a SID of `keep`. TD_E_ARG: a rate below 0 or NaN. */
+ * smallest budget and the op that sets it. TD_E_NOT_FOUND: no planner of that name, or no activation with a SID of `keep`. TD_E_ARG: a rate
+ * below 0 or NaN, or a latency of 2^53 or more. */
 TD_API td_status td_plan(const td_trace *trace, const td_plan_options *options, td_schedule **out,
                          td_plan_report *report, td_error *err);
+
+/* How many times as fast both links would have to be for this schedule to stall for less than a thousandth of the step: 1 if it does
+ * already, 0 if no speed would do, since copies wait for room or latency. The schedule's own timing is kept. */
+TD_API td_status td_plan_speedup(const td_trace *trace, const td_schedule *schedule, double *times, td_error *err);
 
 /* The names of the planners, the default first, NULL last. */
 TD_API const char *const *td_planner_names(void);

@@ -3,6 +3,7 @@
 #define TAPEDECK_RECORDER_H
 
 #include <tapedeck/deck.h>
+#include <tapedeck/sharding.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,7 @@ typedef struct td_recorder_options {
   uint64_t limit_bytes;  /* with a device: the most bytes on it; the oldest activations are evicted to stay inside.
                             0: the device's capacity */
   int zstd_level;        /* of the tape's compression: 1 fast to 19 small; 0: 9 */
+  const td_sharding_place *sharding; /* kept in the tape, its plan frozen; NULL: nothing */
 } td_recorder_options;
 
 /* Each step replaces the tape, so that it holds the last whole one. A path where no file can be made is an error here. An

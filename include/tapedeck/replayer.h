@@ -3,6 +3,7 @@
 #define TAPEDECK_REPLAYER_H
 
 #include <tapedeck/deck.h>
+#include <tapedeck/sharding.h>
 #include <tapedeck/trace.h>
 
 #ifdef __cplusplus
@@ -28,9 +29,11 @@ typedef struct td_replayer_options {
   td_policy policy;
   uint64_t limit_bytes; /* the most bytes on the device; 0: its capacity; TD_LIMIT_OF_SCHEDULE: what the schedule was made for */
   unsigned window;   /* TD_RESYNC: how far from its place the trace is looked for, in ops; 0: 64 */
+  const td_sharding_place *sharding; /* the caller's: a trace of another is refused, see td_tape_check_sharding; NULL: none */
 } td_replayer_options;
 
-/* Each op of a step is checked against the trace: its name, its leaves, and the sizes of its outputs. Under TD_STRICT a step that is
+/* TD_E_DIVERGED: it was recorded under another sharding plan.
+ * Each op of a step is checked against the trace: its name, its leaves, and the sizes of its outputs. Under TD_STRICT a step that is
  * not the recorded one fails with TD_E_DIVERGED. Under the others it goes on: while ops are passed through no action is carried out,
  * and what is away is brought back when it is used; td_step_stats counts these ops. Of several traces all are followed as long as the
  * step is theirs, and the actions of one that still is are carried out; a step diverges when it has left all of them.

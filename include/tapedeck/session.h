@@ -23,6 +23,7 @@ typedef struct td_session_options {
   unsigned window;        /* as in td_replayer_options */
   unsigned max_variants;  /* how many different steps the tape keeps; 0: four */
   unsigned max_warmups;   /* plan after so many steps even if no two in a row were alike; 0: five */
+  const td_sharding_place *sharding; /* kept in the tape, and a tape of another is refused; NULL: none */
 } td_session_options;
 
 /* The first steps are recorded, inside the budget, until two in a row have the same digest, since the first step of an

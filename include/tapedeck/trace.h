@@ -109,7 +109,7 @@ typedef struct td_schedule {
   double d2h_bytes_per_s;
   double h2d_bytes_per_s;
   bool early;  /* judged with the last access as the end of a storage, even where the trace has frees */
-  char *extra; /* further members as the text of one JSON object, or NULL */
+  char *extra; /* further members as JSON text without braces around it ("a": 1, "b": 2), or NULL */
   size_t n_actions;
   td_action *actions;
 } td_schedule;
@@ -156,6 +156,9 @@ TD_API td_status td_tape_load_schedule(td_tape *tape, int64_t trace, int64_t sch
 
 /* Appends a schedule to a trace of the tape at `path` and sets schedule->id. The file is changed in one transaction. */
 TD_API td_status td_tape_add_schedule(const char *path, int64_t trace, td_schedule *schedule, td_error *err);
+
+/* A member of a trace's meta, as the text of its JSON value; the caller frees it with free(). TD_E_NOT_FOUND if there is none. */
+TD_API td_status td_tape_get_meta(td_tape *tape, int64_t trace, const char *key, char **json, td_error *err);
 
 /* Sets a member of a trace's meta, in place of one with this key. `json` is the text of its value. In one transaction. */
 TD_API td_status td_tape_set_meta(const char *path, int64_t trace, const char *key, const char *json, td_error *err);
@@ -211,18 +214,28 @@ TD_API td_status td_tape_sql(td_tape *tape, const char *sql,
                              int (*row)(void *context, int n, const char *const *names, const td_value *values),
                              void *context, td_error *err);
 
-/* ---- interchange JSON ----------------------------------------------------------------------------------------- */
+/* ---- other formats -------------------------------------------------------------------------------------------- */
 
 typedef struct td_import_report {
   uint64_t ops, accesses, storages, schedules;
+  bool execution_trace;   /* the file was one; what follows is 0 otherwise */
+  uint64_t nodes;         /* of the execution trace */
+  uint64_t skipped;       /* nodes without an operator schema, as kernels and annotations: they are no ops */
+  uint64_t split_sids;    /* storage ids that stood for more than one storage */
+  uint64_t added_sids;    /* storages that were told apart from another with the same id */
+  uint64_t timed_ops;     /* ops whose duration the profile has */
+  uint64_t renamed_ops;   /* of these, ops that have another name in the profile: it may be another run's */
 } td_import_report;
 
 typedef struct td_import_options {
-  int zstd_level; /* 1 fast to 19 small; 0: 9 */
+  int zstd_level;      /* 1 fast to 19 small; 0: 9 */
+  const char *profile; /* of an execution trace: a Kineto trace of the same run, which has the durations; or NULL */
+  bool keep_ids;       /* of an execution trace: SIDs are storage ids, though one id may be several storages */
 } td_import_options;
 
-/* Reads a trace in interchange JSON from the file at `in` and writes it as a new tape at `out`, replacing what was
- * there only when done. `options` and `report` may be NULL. */
+/* Reads a trace from the file at `in`, which is interchange JSON or a PyTorch execution trace of schema 1.0.1 or later 1.x,
+ * plain or compressed with gzip or zstd, and writes it as a new tape at `out`, replacing what was there only when done.
+ * `options` and `report` may be NULL. docs/import.md says how an execution trace is read. */
 TD_API td_status td_import(const char *in, const char *out, const td_import_options *options, td_import_report *report,
                            td_error *err);
 

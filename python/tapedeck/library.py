@@ -42,6 +42,18 @@ class Meta(Structure):
     _fields_ = [("key", c_char_p), ("value", c_char_p)]
 
 
+class ShardingPlace(Structure):
+    _fields_ = [
+        ("plan", c_char_p),
+        ("digest", c_char_p),
+        ("world_size", c_uint64),
+        ("rank", c_uint64),
+        ("n_mesh", c_size_t),
+        ("mesh_shape", POINTER(c_uint64)),
+        ("mesh_coords", POINTER(c_uint64)),
+    ]
+
+
 class RecorderOptions(Structure):
     _fields_ = [
         ("path", c_char_p),
@@ -50,6 +62,7 @@ class RecorderOptions(Structure):
         ("device", c_void_p),
         ("limit_bytes", c_uint64),
         ("zstd_level", c_int),
+        ("sharding", POINTER(ShardingPlace)),
     ]
 
 
@@ -62,6 +75,7 @@ class ReplayerOptions(Structure):
         ("policy", c_int),
         ("limit_bytes", c_uint64),
         ("window", c_uint),
+        ("sharding", POINTER(ShardingPlace)),
     ]
 
 
@@ -80,6 +94,7 @@ class SessionOptions(Structure):
         ("window", c_uint),
         ("max_variants", c_uint),
         ("max_warmups", c_uint),
+        ("sharding", POINTER(ShardingPlace)),
     ]
 
 
@@ -90,10 +105,14 @@ class PlanOptions(Structure):
         ("host_limited", c_bool),
         ("d2h_bytes_per_s", c_double),
         ("h2d_bytes_per_s", c_double),
+        ("d2h_latency_ns", c_uint64),
+        ("h2d_latency_ns", c_uint64),
         ("planner", c_char_p),
         ("align_bytes", c_uint64),
         ("keep", POINTER(c_uint64)),
         ("n_keep", c_size_t),
+        ("move_found", c_bool),
+        ("effort", c_uint32),
         ("early", c_bool),
     ]
 

@@ -8,7 +8,7 @@ import json
 import os
 import warnings
 from contextlib import contextmanager
-from ctypes import POINTER, byref
+from ctypes import POINTER, byref, pointer
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterator, Literal
@@ -20,7 +20,6 @@ from .devices import Device, open_device
 from .errors import ArgumentError, StateError, error_of
 from .library import call
 from .operators import ASYNCHRONOUS, SILENT_WRITES, SKIPPED
-from .sharding import first_difference
 from .tape import Tape
 
 HookName = Literal["auto", "native", "python"]
@@ -114,18 +113,21 @@ def _traced_device(device: Any, model: torch.nn.Module | None) -> torch.device:
     return device
 
 
-def _place(sharding: dict[str, Any] | None, mesh: Any) -> dict[str, Any]:
-    """What the tape says of the job: the members of its meta that docs/sharding.md names."""
-    place: dict[str, Any] = {}
+def _place(sharding: dict[str, Any] | None, mesh: Any) -> library.ShardingPlace:
+    """Where this process stands in the job, as docs/sharding.md has it; what is not known is 0."""
+    place = library.ShardingPlace()
     if sharding is not None:
-        place["sharding_plan"] = sharding
+        place.plan = json.dumps(sharding).encode()
     if mesh is not None:
         names = list(mesh.mesh_dim_names or range(mesh.ndim))
         axes = [i for i, name in enumerate(names) if sharding is None or name in sharding["mesh_dim_names"]]
         coordinates = mesh.get_coordinate()
-        place["mesh_shape"], place["mesh_coords"] = [mesh.size(i) for i in axes], [coordinates[i] for i in axes]
+        numbers = ctypes.c_uint64 * len(axes)
+        place.n_mesh = len(axes)
+        place.mesh_shape = numbers(*(mesh.size(i) for i in axes))
+        place.mesh_coords = numbers(*(coordinates[i] for i in axes))
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        place["rank"], place["world_size"] = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        place.rank, place.world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
     return place
 
 
@@ -218,9 +220,6 @@ class Steps:
             )
         if self.key is not None and meta.get("model_key") not in (None, self.key):
             raise StateError(f"{self.path} was recorded with another model: name another path, or remove the tape to record anew")
-        for name in ("sharding_plan", "mesh_shape", "mesh_coords"):
-            if name in self._place and name in meta and (different := first_difference(meta[name], self._place[name], name)):
-                raise StateError(f"{self.path} was recorded under another sharding plan: {different}")
 
     def close(self) -> None:
         """Gives everything back. The tape stays."""
@@ -269,9 +268,6 @@ class Steps:
         self._leave()
         self.hook.end()
         self.steps += 1
-        if not self._stats().replayed:
-            for name, value in self._place.items():
-                call("td_tape_set_meta", os.fsencode(self.path), library.NEWEST, name.encode(), json.dumps(value).encode())
 
     def _stats(self) -> library.StepStats:
         stats = library.StepStats()
@@ -377,8 +373,9 @@ class Recording(Steps):
         self._choose_hook()
         meta, n_meta = self._meta()
         options = library.RecorderOptions(
-            path=os.fsencode(self.path), meta=meta, n_meta=n_meta, device=self._device_handle(), limit_bytes=self.budget or 0
-        )
+            path=os.fsencode(self.path), meta=meta, n_meta=n_meta, device=self._device_handle(), limit_bytes=self.budget or 0,
+            sharding=pointer(self._place),
+        )  # fmt: skip
         call("td_recorder_create", byref(self._deck), byref(options))
         self._attach_hook()
 
@@ -418,6 +415,7 @@ class Replay(Steps):
             device=self._device_handle(),
             policy=_policy(policy),
             limit_bytes=library.LIMIT_OF_SCHEDULE,
+            sharding=pointer(self._place),
         )
         call("td_replayer_create", byref(self._deck), byref(options))
         self._attach_hook()
@@ -469,7 +467,7 @@ class Session(Steps):
         options = library.SessionOptions(
             path=os.fsencode(self.path), meta=meta, n_meta=n_meta, resume=resume, device=self._device_handle(), budget_bytes=self.budget,
             d2h_bytes_per_s=library.parse_rate(d2h), h2d_bytes_per_s=library.parse_rate(h2d), planner=_text(planner), policy=_policy(policy),
-            max_warmups=max_warmups,
+            max_warmups=max_warmups, sharding=pointer(self._place),
         )  # fmt: skip
         call("td_session_create", byref(self._deck), byref(options))
         self._attach_hook()

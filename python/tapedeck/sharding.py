@@ -142,18 +142,3 @@ def _placed(parameter: Any, axes: list[str]) -> dict[str, Any]:
             axes.append(axis)
         found[axis] = live
     return found
-
-
-def first_difference(recorded: Any, given: Any, where: str = "") -> str | None:
-    """Where two frozen plans first differ, in words; None if they are the same."""
-    if recorded == given:
-        return None
-    if isinstance(recorded, dict) and isinstance(given, dict):
-        for key in [*recorded, *(key for key in given if key not in recorded)]:
-            place = f"{where}, {key}" if where else str(key)
-            if key not in recorded or key not in given:
-                return f"{place} is only in the {'given' if key in given else 'recorded'} plan"
-            found = first_difference(recorded[key], given[key], place)
-            if found:
-                return found
-    return f"{where}: {json.dumps(recorded)} was recorded, {json.dumps(given)} is given"

@@ -158,3 +158,19 @@ Test(size, is_written_with_a_unit)
   cr_expect_str_eq(td_format_size(62045952, text, sizeof text), "59.2 MiB");
   cr_expect_str_eq(td_format_size(UINT64_MAX, text, sizeof text), "16777216.0 TiB");
 }
+
+Test(time, has_units)
+{
+  uint64_t ns = 7;
+  cr_expect_eq(td_parse_time("5us", &ns, NULL), TD_OK);
+  cr_expect_eq(ns, 5000);
+  cr_expect_eq(td_parse_time("1.5ms", &ns, NULL), TD_OK);
+  cr_expect_eq(ns, 1500000);
+  cr_expect_eq(td_parse_time("800", &ns, NULL), TD_OK);
+  cr_expect_eq(ns, 800);
+  cr_expect_eq(td_parse_time("0", &ns, NULL), TD_OK);
+  cr_expect_eq(ns, 0);
+  static const char *const bad[] = {"", "-1", "5 us", "us", "1e30", "inf", "5GiB", "9223372036854775808"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) cr_expect_eq(td_parse_time(bad[i], &ns, NULL), TD_E_ARG, "'%s'", bad[i]);
+  cr_expect_eq(ns, 0);
+}

@@ -32,3 +32,28 @@ show paint frozen.json
 show diff frozen.json
 sed 's/SS(-1,2)/SS(-1)/' frozen.json >bad.json
 show show bad.json
+# In a job: where the tape was recorded, and what may be replayed.
+"$T" plan step.tape --budget 100% >/dev/null
+show attach step.tape frozen.json --rank 1 --world-size 4 --mesh-shape 4 --mesh-coords 1
+show attach step.tape frozen.json --mesh-shape 4 --mesh-coords 4
+show attach step.tape frozen.json --mesh-shape 2,2
+show attach step.tape frozen.json --mesh-shape 2,2 --mesh-coords 1
+show attach step.tape frozen.json --mesh-shape 2,
+show attach step.tape frozen.json --rank 1
+"$T" info step.tape | head -3
+"$T" info step.tape --json | sed -n '/"digest"/,$p'
+refuse() {
+  echo "\$ tapedeck replay $*"
+  "$T" replay "$@" --json 2>refused | grep '"ok"'
+  cat refused
+}
+refuse step.tape --sharding live.json --mesh-coords 1
+refuse step.tape --sharding other.json
+refuse step.tape --mesh-coords 2
+refuse step.tape --mesh-coords x
+refuse step.tape --sharding nowhere.json
+sed 's/"tp": {"type": "Rep/"ep": {"type": "Rep/' live.json >remark.json
+"$T" sharding show remark.json | tail -3
+"$T" sql step.tape "UPDATE meta SET value = 3" 2>/dev/null
+printf '{"modules": {}}\0' >nul.json
+show show nul.json

@@ -11,6 +11,10 @@ echo
 echo "= $?"
 "$T" plan step.tape --budget 1MiB --json 2>/dev/null
 echo "= $?"
+"$T" verify step.tape --json
+"$T" import "$F/four_layers.json" -o json.tape --json
+"$T" recover json.tape -o json.tape --json
+rm json.tape
 "$T" verify step.tape
 echo "= $?"
 "$T" export step.tape --to interchange -o out.json && "$T" export step.tape --to interchange | cmp - out.json

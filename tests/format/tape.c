@@ -462,6 +462,27 @@ Test(tape, schedules_are_numbered_in_order)
   td_tape_close(tape);
 }
 
+Test(tape, members_of_meta_are_told)
+{
+  make_full_tape();
+  td_tape *tape;
+  char *json = NULL;
+  CHECK(td_tape_set_meta(path, TD_NEWEST, "d2h \"quoted\"", "5e9", &err));
+  CHECK(td_tape_open(&tape, path, &err));
+  CHECK(td_tape_get_meta(tape, TD_NEWEST, "lr", &json, &err));
+  cr_expect_str_eq(json, "1.50e-3");
+  free(json);
+  CHECK(td_tape_get_meta(tape, 1, "d2h \"quoted\"", &json, &err));
+  cr_expect_str_eq(json, "5e9");
+  free(json);
+  json = NULL;
+  cr_expect_eq(td_tape_get_meta(tape, TD_NEWEST, "nothing", &json, &err), TD_E_NOT_FOUND);
+  cr_expect_eq(td_tape_get_meta(tape, TD_NEWEST, "stat", &json, &err), TD_E_NOT_FOUND); /* a member beside meta */
+  cr_expect_eq(td_tape_get_meta(tape, 2, "lr", &json, &err), TD_E_NOT_FOUND);
+  cr_expect_null(json);
+  td_tape_close(tape);
+}
+
 Test(tape, many_blocks_with_commits_between)
 {
   td_writer *writer = start_writer();

@@ -13,7 +13,7 @@ from tapedeck import library
 ROOT = Path(__file__).resolve().parents[2]
 
 STRUCTS = {
-    "Error": "td_error", "Meta": "td_meta", "RecorderOptions": "td_recorder_options", "ReplayerOptions": "td_replayer_options",
+    "Error": "td_error", "ShardingPlace": "td_sharding_place", "Meta": "td_meta", "RecorderOptions": "td_recorder_options", "ReplayerOptions": "td_replayer_options",
     "SessionOptions": "td_session_options", "PlanOptions": "td_plan_options", "DeviceOptions": "td_device_options",
     "DeviceCalls": "td_device_calls", "Memory": "td_memory", "Storage": "td_storage", "Region": "td_region", "StepStats": "td_step_stats",
     "Name": "td_name", "Op": "td_op", "Access": "td_access", "Output": "td_output_binding", "StorageInfo": "td_storage_info",

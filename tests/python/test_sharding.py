@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import tapedeck
-from tapedeck.sharding import first_difference
 
 VECTORS = Path(__file__).resolve().parents[3] / "shared" / "sharding" / "vectors.json"
 
@@ -116,12 +115,3 @@ def test_what_has_no_form_is_refused() -> None:
         tapedeck.freeze_plan(Plan({"layers.0": Spec(params={"w": {"tp": object()}})}))
     with pytest.raises(tapedeck.InputError):
         tapedeck.freeze_plan({"modules": {"m": {"params": {"w": {"tp": {"type": "Shard", "dim": -1}}}}}})
-
-
-def test_where_two_plans_differ() -> None:
-    a, b = tapedeck.freeze_plan(plan()), tapedeck.freeze_plan(plan())
-    assert first_difference(a, b) is None
-    b["param_plan"]["layers.0"]["params"]["q.weight"]["tp"] = "S(1)"
-    assert first_difference(a, b) == 'param_plan, layers.0, params, q.weight, tp: "S(0)" was recorded, "S(1)" is given'
-    del b["param_plan"]["layers.0"]
-    assert first_difference(a, b) == "param_plan, layers.0 is only in the recorded plan"

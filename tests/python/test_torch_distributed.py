@@ -100,9 +100,9 @@ def test_the_place_in_the_mesh(mesh: Callable[..., Any], hook: str, tape: str) -
     meta = tapedeck.open(tape).meta()
     assert (meta["mesh_shape"], meta["mesh_coords"], meta["rank"], meta["world_size"]) == ([1], [0], 0, 1)
     other = tapedeck.freeze_plan({"mesh_dim_names": ["dp", "tp"]})
-    with pytest.raises(tapedeck.StateError, match="mesh_dim_names"):
+    with pytest.raises(tapedeck.DivergedError, match="mesh_dim_names"):
         tapedeck.replay(tape, budget="100%", hook=hook, sharding=other, mesh=mesh("dp", "tp"))
-    with pytest.raises(tapedeck.StateError, match=r"mesh_shape: \[1\] was recorded, \[1, 1\] is given"):
+    with pytest.raises(tapedeck.DivergedError, match="sizes of the mesh have 1 axes in the tape, 2 here"):
         tapedeck.replay(tape, budget="100%", hook=hook, mesh=mesh("dp", "tp"))
 
 
@@ -125,6 +125,6 @@ def test_a_tape_of_another_plan_is_refused(hook: str, tape: str) -> None:
         torch.ones(4).exp()
     recording.close()
     assert tapedeck.open(tape).meta()["sharding_plan"] == one
-    with pytest.raises(tapedeck.StateError, match='sharding_plan, param_plan, m, params, w, tp: "S\\(0\\)" was recorded, "R" is given'):
+    with pytest.raises(tapedeck.DivergedError, match=r"another sharding plan: m.*w.*tp.*S\(0\).*R"):
         tapedeck.replay(tape, budget="100%", hook=hook, sharding=other)
     tapedeck.replay(tape, budget="100%", hook=hook, sharding=one)

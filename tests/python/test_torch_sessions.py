@@ -429,7 +429,9 @@ def with_a_region_in_a_checkpoint(model: nn.Module, x: Tensor) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [value for name, value in list(globals().items()) if name.startswith("with_")], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [value for name, value in list(globals().items()) if name.startswith("with_")], ids=lambda kind: kind.__name__
+)
 def test_steps_of_many_kinds(hook: str, tape: str, kind: Callable[[nn.Module, Tensor], None]) -> None:
     def step(model: nn.Module, x: Tensor) -> None:
         torch.manual_seed(3)

@@ -11,10 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-zstd = ctypes.CDLL("libzstd.so.1")
-zstd.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
-zstd.ZSTD_decompress.restype = ctypes.c_size_t
-zstd.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+from zstd import decompress
+
 xxhash = ctypes.CDLL("libxxhash.so.0")
 xxhash.XXH3_64bits.restype = ctypes.c_uint64
 xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -28,13 +26,6 @@ xxhash.XXH3_128bits.restype = Hash128
 xxhash.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 WORD = 2**64 - 1
 NEVER = WORD
-
-
-def decompress(frame):
-    size = zstd.ZSTD_getFrameContentSize(frame, ctypes.c_size_t(len(frame)))
-    out = ctypes.create_string_buffer(max(size, 1))
-    assert zstd.ZSTD_decompress(out, size, frame, len(frame)) == size
-    return out.raw[:size]
 
 
 def varints(data, at=0):

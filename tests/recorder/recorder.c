@@ -116,6 +116,56 @@ Test(recorder, a_tape_holds_what_was_told)
   cr_expect_eq(temp_dir_count(&dir), 1, "nothing beside the tape");
 }
 
+/* A runtime that names its parameters finds their SIDs when the step is over. */
+Test(recorder, a_storage_has_the_sid_that_the_trace_gives_it)
+{
+  td_storage untouched = born(8), weight = born(4096);
+  uint64_t sid = 99;
+  cr_expect_eq(td_storage_sid(deck, weight, &sid), TD_E_NOT_FOUND);
+  for (int i = 0; i < 2; i++) {
+    two_ops(weight, 100, 64);
+    CHECK(td_storage_sid(deck, weight, &sid));
+    td_trace *trace = load();
+    cr_expect_eq(trace->storages[trace->accesses[0].storage].sid, sid);
+    td_trace_destroy(trace);
+    cr_expect_eq(td_storage_sid(deck, untouched, &sid), TD_E_NOT_FOUND);
+  }
+  CHECK(td_step_begin(deck)); /* another step, other SIDs */
+  cr_expect_eq(td_storage_sid(deck, weight, &sid), TD_E_NOT_FOUND);
+  CHECK(td_step_end(deck));
+  cr_expect_neq(td_storage_sid(deck, (td_storage){12345}, &sid), TD_OK);
+}
+
+Test(recorder, the_sharding_plan_is_kept_frozen)
+{
+  static const uint64_t shape[] = {2, 2}, coords[] = {0, 1};
+  td_error err;
+  td_tape *tape;
+  char *json;
+  const td_sharding_place place = {.plan = "{\"modules\": {\"m\": {\"params\": {\"w\": {\"tp\": {\"type\": \"Shard\", \"dim\": 0}}}}}}",
+                                   .world_size = 4, .rank = 1, .n_mesh = 2, .mesh_shape = shape, .mesh_coords = coords};
+  td_recorder_options options = {.path = path, .sharding = &place};
+  td_deck_destroy(deck);
+  cr_assert_eq(td_recorder_create(&deck, &options, &err), TD_OK, "%s", err.message);
+  two_ops(born(4096), 100, 64);
+  static const char *const wanted[][2] = {{"rank", "1"}, {"world_size", "4"}, {"mesh_shape", "[2, 2]"}, {"mesh_coords", "[0, 1]"}};
+  cr_assert_eq(td_tape_open(&tape, path, &err), TD_OK, "%s", err.message);
+  for (size_t i = 0; i < 4; i++) {
+    cr_assert_eq(td_tape_get_meta(tape, TD_NEWEST, wanted[i][0], &json, &err), TD_OK, "%s", err.message);
+    cr_expect_str_eq(json, wanted[i][1]);
+    free(json);
+  }
+  cr_assert_eq(td_tape_get_meta(tape, TD_NEWEST, "sharding_plan", &json, &err), TD_OK, "%s", err.message);
+  cr_expect_eq(strncmp(json, "{\"param_plan\":{\"m\":{\"params\":{\"w\":{\"tp\":\"S(0)\"}}}}", 50), 0, "%s", json);
+  free(json);
+  td_tape_close(tape);
+  td_meta rank = {"rank", "1"};
+  options.meta = &rank;
+  options.n_meta = 1;
+  td_deck *second = NULL;
+  cr_expect_eq(td_recorder_create(&second, &options, &err), TD_E_ARG);
+}
+
 Test(recorder, steps_that_differ_in_time_alone_have_the_same_digest)
 {
   char first[33];

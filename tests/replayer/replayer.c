@@ -279,6 +279,23 @@ Test(replayer, retained_storages_are_home_when_the_step_ends)
 /* ---- divergence ----------------------------------------------------------------------------------------------- */
 
 /* 26 */
+Test(replayer, a_tape_of_another_sharding_plan_is_refused)
+{
+  record_one_storage();
+  store(NULL, 0);
+  open_device(0);
+  td_sharding_place place = {.plan = "null"};
+  td_replayer_options options = {.path = path, .device = device, .sharding = &place};
+  cr_expect_eq(td_replayer_create(&deck, &options, &err), TD_E_NOT_FOUND, "%s", err.message);
+  cr_assert_eq(td_tape_set_sharding(path, TD_NEWEST, &place, &err), TD_OK, "%s", err.message);
+  cr_expect_eq(td_replayer_create(&deck, &options, &err), TD_OK, "%s", err.message);
+  td_deck_destroy(deck);
+  deck = NULL;
+  place.plan = "{\"modules\": {\"m\": {}}}";
+  cr_expect_eq(td_replayer_create(&deck, &options, &err), TD_E_DIVERGED);
+  cr_expect_not_null(strstr(err.message, "m: module is not there in the tape, {} here"), "%s", err.message);
+}
+
 Test(replayer, more_ops_than_the_trace_are_refused)
 {
   record_one_storage();

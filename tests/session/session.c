@@ -240,6 +240,35 @@ Test(session, what_cannot_be_resumed_is_told_and_left_alone)
   cr_expect_eq(td_session_create(&deck, &options, &err), TD_OK);
 }
 
+/* The plan of the sharding is in the tape, and a run under another one does not resume it. */
+Test(session, resumes_a_tape_of_its_own_sharding_plan_alone)
+{
+  static const uint64_t shape[] = {4}, mine[] = {1}, other[] = {2};
+  program p;
+  td_sharding_place place = {.plan = "{\"mesh_dim_names\": [\"tp\"]}", .world_size = 4, .rank = 1, .n_mesh = 1, .mesh_shape = shape, .mesh_coords = mine};
+  open_device(1 << 20);
+  td_session_options options = {.path = path, .device = device, .resume = true, .max_warmups = 1, .sharding = &place};
+  cr_assert_eq(td_session_create(&deck, &options, &err), TD_OK, "%s", err.message);
+  CHECK(program_init(&p, deck));
+  CHECK(program_step(&p, deck));
+  CHECK(program_step(&p, deck));
+  cr_expect(replayed());
+  td_deck_destroy(deck);
+  deck = NULL;
+  place.mesh_coords = other;
+  cr_expect_eq(td_session_create(&deck, &options, &err), TD_E_DIVERGED);
+  cr_expect_not_null(strstr(err.message, "the mesh coordinates are 1 on axis 0 in the tape, 2 here"), "%s", err.message);
+  place.mesh_coords = mine;
+  place.plan = "{\"mesh_dim_names\": [\"dp\"]}";
+  cr_expect_eq(td_session_create(&deck, &options, &err), TD_E_DIVERGED);
+  cr_expect_not_null(strstr(err.message, "mesh_dim_names is [\"tp\"] in the tape, [\"dp\"] here"), "%s", err.message);
+  place.plan = "[1]";
+  cr_expect_eq(td_session_create(&deck, &options, &err), TD_E_INPUT);
+  options.path = temp_file(&dir, "new.tape");
+  cr_expect_eq(td_session_create(&deck, &options, &err), TD_E_INPUT); /* before a step is recorded under it */
+  cr_expect_eq(temp_dir_count(&dir), 1);
+}
+
 Test(session, keeps_meta_and_the_link_that_it_measured)
 {
   program p;
