@@ -61,6 +61,7 @@ class RecorderOptions(Structure):
         ("n_meta", c_size_t),
         ("device", c_void_p),
         ("limit_bytes", c_uint64),
+        ("measure_link", c_bool),
         ("zstd_level", c_int),
         ("sharding", POINTER(ShardingPlace)),
     ]
