@@ -73,6 +73,7 @@ static td_status end_copy(copy *c, td_status status, td_error *err)
     int fd = open(c->part, O_RDONLY | O_CLOEXEC);
     bool synced = fd >= 0 && !fsync(fd);
     if (fd >= 0) close(fd);
+    td_target_keep_mode(c->part, c->path);
     if (!synced || rename(c->part, c->path)) status = td_fail(err, TD_E_IO, "cannot write %s: %s", c->path, strerror(errno));
   }
   if (status && c->part) unlink(c->part);

@@ -20,3 +20,9 @@ td_status td_target_resolve(const char *path, char **resolved, td_error *err)
   *resolved = name;
   return TD_OK;
 }
+
+void td_target_keep_mode(const char *part, const char *name)
+{
+  struct stat info;
+  if (!stat(name, &info)) (void)!chmod(part, info.st_mode & 07777);
+}

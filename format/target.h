@@ -8,4 +8,7 @@
  * has it, which a rename would replace. */
 td_status td_target_resolve(const char *path, char **resolved, td_error *err);
 
+/* Gives the file that is about to take this name the permissions of the one that has it. */
+void td_target_keep_mode(const char *part, const char *name);
+
 #endif

@@ -426,6 +426,7 @@ static td_status give_name(td_writer *w, td_error *err)
   w->put_block = NULL;
   sqlite3_close(w->db.handle);
   w->db.handle = NULL;
+  td_target_keep_mode(w->part, w->path);
   if (fsync(w->fd) || rename(w->part, w->path))
     return td_fail(err, TD_E_IO, "cannot write %s: %s", w->path, strerror(errno));
   sync_folder(w->path);

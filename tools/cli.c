@@ -115,11 +115,15 @@ static void end_by_signal(int number)
   raise(number);
 }
 
+/* A signal that whoever started the program has it ignore, as nohup does, stays ignored. */
 void catch_signals(void)
 {
-  signal(SIGINT, end_by_signal);
-  signal(SIGTERM, end_by_signal);
-  signal(SIGHUP, end_by_signal);
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    struct sigaction before;
+    if (!sigaction(numbers[i], NULL, &before) && before.sa_handler == SIG_IGN) continue;
+    signal(numbers[i], end_by_signal);
+  }
 }
 
 void remove_on_signal(const char *file, const char *other)
@@ -133,18 +137,27 @@ void remove_on_signal(const char *file, const char *other)
   sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-void remove_tape_on_signal(const char *out)
-{
-  char part[4200], journal[4224];
-  snprintf(part, sizeof part, "%s.%ld.part", out, (long)getpid());
-  snprintf(journal, sizeof journal, "%s-journal", part);
-  remove_on_signal(part, journal);
-}
-
 /* Where the file will stand: links are followed. */
 static const char *resolve(const char *path, char *resolved)
 {
   return realpath(path, resolved) ? resolved : path;
+}
+
+void remove_tape_on_signal(const char *out)
+{
+  char part[4200], journal[4224], resolved[PATH_MAX];
+  snprintf(part, sizeof part, "%s.%ld.part", resolve(out, resolved), (long)getpid());
+  snprintf(journal, sizeof journal, "%s-journal", part);
+  remove_on_signal(part, journal);
+}
+
+bool would_lose(const args *args, const char *out, const char *in)
+{
+  struct stat to, from;
+  if (!out || stat(out, &to) || stat(in, &from) || !S_ISREG(to.st_mode) || to.st_dev != from.st_dev || to.st_ino != from.st_ino)
+    return false;
+  trouble(args, "%s is both read and written", out);
+  return true;
 }
 
 bool output_open(const args *args, output *out, const char *path)
@@ -161,6 +174,7 @@ bool output_open(const args *args, output *out, const char *path)
     trouble(args, "cannot write %s: %s", path, strerror(errno));
     return false;
   }
+  if (!out->direct && !stat(path, &info)) chmod(out->part, info.st_mode & 07777); /* as private as what it replaces */
   if (!out->direct) remove_on_signal(out->part, NULL);
   return true;
 }

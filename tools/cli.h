@@ -77,6 +77,9 @@ typedef struct output {
   char part[4200];
 } output;
 
+/* True, with a message, if `out` is the same file as `in`, which would be lost. `out` may be NULL. */
+bool would_lose(const args *args, const char *out, const char *in);
+
 bool output_open(const args *args, output *out, const char *path);
 /* Ends it: gives it its name if `whole` and all could be written. False, with a message if it was whole, otherwise. */
 bool output_close(const args *args, output *out, bool whole);

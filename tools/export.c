@@ -26,6 +26,7 @@ static int run(const args *args)
   if (arg(args, "ops") && (interchange || chrome)) return trouble(args, "--ops goes with --to csv or dot; see tapedeck trim");
   if (!interchange && !chrome && !dot && !arg(args, "output")) return trouble(args, "expected -o FOLDER");
   if (!number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
+  if (would_lose(args, arg(args, "output"), args->operands[0])) return EXIT_TROUBLE;
   if (td_tape_open(&tape, args->operands[0], &err)) return failed(args, &err);
   int exit_code = interchange ? export_interchange(args, tape, trace)
                   : chrome    ? export_chrome(args, tape, trace)

@@ -51,6 +51,7 @@ static int run(const args *args)
   if (!number_arg(args, "level", 9, &level)) return EXIT_TROUBLE;
   if (level > 19) return trouble(args, "--level %lld: expected 1 to 19", (long long)level);
   const td_import_options how = {.zstd_level = (int)level, .profile = arg(args, "profile"), .keep_ids = arg(args, "keep-ids")};
+  if (would_lose(args, out, args->operands[0])) return EXIT_TROUBLE;
   remove_tape_on_signal(out);
   progress_begin("importing");
   td_status status = td_import(args->operands[0], out, &how, &report, &err);

@@ -1,4 +1,5 @@
 /* plan: make a schedule for a budget and store it in the tape. */
+#include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,10 +33,12 @@ static bool add_sid(uint64_t **sids, size_t *n, uint64_t sid)
 /* An item of --keep: a SID, or a pattern for the names of ops whose outputs stay. */
 static bool keep_item(const args *args, const td_trace *trace, const char *item, uint64_t **sids, size_t *n)
 {
-  char *end;
   bool any = false, fits = true;
-  unsigned long long sid = strtoull(item, &end, 10);
-  if (*item && !*end) return add_sid(sids, n, sid);
+  if (*item && item[strspn(item, "0123456789")] == '\0') {
+    errno = 0;
+    unsigned long long sid = strtoull(item, NULL, 10);
+    if (!errno) return add_sid(sids, n, sid);
+  }
   for (uint64_t op = 0; op < trace->n_ops && fits; op++) {
     if (fnmatch(item, trace->names[trace->ops[op].name].bytes, 0) != 0) continue;
     for (uint64_t i = trace->ops[op].first_output; i < trace->ops[op + 1].first_output && fits; i++) {

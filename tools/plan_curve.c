@@ -20,14 +20,20 @@ static td_status try_budget(const td_trace *trace, td_plan_options options, curv
 }
 
 /* The ends of the curve are what a budget of 0 is told is the smallest, and what the step takes without a schedule. */
-static td_status find_ends(const td_trace *trace, td_plan_options options, uint64_t peak, uint64_t *low, td_error *err)
+static td_status find_ends(const td_trace *trace, td_plan_options options, uint64_t *peak, uint64_t *low, td_error *err)
 {
   td_plan_report report = {.min_budget_bytes = 0};
   td_schedule *schedule = NULL;
   options.budget_bytes = 0;
   td_status status = td_plan(trace, &options, &schedule, &report, err);
   td_schedule_destroy(schedule);
-  *low = report.min_budget_bytes < peak ? report.min_budget_bytes : peak;
+  if (status && status != TD_E_BUDGET) return status;
+  *low = report.min_budget_bytes;
+  schedule = NULL;
+  options.budget_bytes = UINT64_MAX; /* sizes that are rounded up have a peak of their own */
+  status = td_plan(trace, &options, &schedule, &report, err);
+  td_schedule_destroy(schedule);
+  if (!status) *peak = report.predicted_peak_bytes > *low ? report.predicted_peak_bytes : *low;
   return status == TD_E_BUDGET ? TD_OK : status;
 }
 
@@ -37,8 +43,9 @@ static td_status choose_budget(const td_trace *trace, uint64_t peak, td_plan_opt
 {
   curve_point *points = curve->points;
   uint64_t low, high = peak, step;
-  td_status status = find_ends(trace, *options, peak, &low, err);
+  td_status status = find_ends(trace, *options, &peak, &low, err);
   if (status) return status;
+  high = peak;
   step = (peak - low) / CURVE_POINTS;
   for (int i = 0; i <= CURVE_POINTS && !status; i++) {
     points[i].budget = i == CURVE_POINTS ? peak : low + step * (uint64_t)i;
@@ -50,7 +57,7 @@ static td_status choose_budget(const td_trace *trace, uint64_t peak, td_plan_opt
     high = points[i].budget;
     low = i ? points[i - 1].budget : high;
   }
-  while (!status && high - low > high / 1000) {
+  while (!status && high - low > 1 && high - low > high / 1000) {
     curve_point middle = {.budget = low + (high - low) / 2};
     status = try_budget(trace, *options, &middle, err);
     if (middle.met && middle.stall_ns <= max_stall_ns) high = middle.budget;

@@ -18,6 +18,7 @@ static int run(const args *args)
   char ops[32], lost[32];
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
   if (!number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
+  if (would_lose(args, out, args->operands[0])) return EXIT_TROUBLE;
   cJSON *list = arg(args, "json") ? cJSON_CreateArray() : NULL;
   remove_tape_on_signal(out);
   progress_begin("recovering");

@@ -29,7 +29,7 @@ static bool wanted(const args *args, const td_trace *trace, uint32_t i, const us
   const char *kind = arg(args, "kind");
   td_name name = user_of(trace, u);
   if (kind && strcmp(kind, kind_of(&trace->storages[i])) != 0) return false;
-  if (arg(args, "ops") && (u->first_op == TD_NEVER || u->first_op >= end || u->last_op < first)) return false;
+  if (arg(args, "ops") && (first >= end || u->first_op == TD_NEVER || u->first_op >= end || u->last_op < first)) return false;
   return name_matches(args, &name);
 }
 

@@ -11,6 +11,7 @@ static int run(const args *args)
   if (!out || !*out) return trouble(args, "expected -o OUT.tape");
   if (!arg(args, "ops")) return trouble(args, "expected --ops FIRST:END, two op numbers");
   if (!range_arg(args, "ops", &first, &end) || !number_arg(args, "trace", TD_NEWEST, &trace)) return EXIT_TROUBLE;
+  if (would_lose(args, out, args->operands[0])) return EXIT_TROUBLE;
   remove_tape_on_signal(out);
   td_status status = td_trim(args->operands[0], trace, first, end, out, &err);
   remove_on_signal(NULL, NULL);

@@ -77,21 +77,12 @@ static bool write_form(const args *args, FILE *to, const view_side *sides, size_
   return done;
 }
 
-/* A tape is not written over by what is shown of it. */
-static bool would_lose(const char *out, const view_side *sides, size_t n)
-{
-  struct stat to, from;
-  if (!out || stat(out, &to)) return false;
-  for (size_t i = 0; i < n; i++)
-    if (!stat(sides[i].path, &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino) return true;
-  return false;
-}
-
 static int show(const args *args, const view_side *sides, size_t n)
 {
   output out;
   uint32_t width;
-  if (would_lose(arg(args, "output"), sides, n)) return trouble(args, "%s is a tape that is to be shown", arg(args, "output"));
+  for (size_t i = 0; i < n; i++)
+    if (would_lose(args, arg(args, "output"), sides[i].path)) return EXIT_TROUBLE;
   if (!text_width(args, &width) || !output_open(args, &out, arg(args, "output"))) return EXIT_TROUBLE;
   bool done = write_form(args, out.to, sides, n, width);
   if (!done) trouble(args, "out of memory");

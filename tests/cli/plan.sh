@@ -32,3 +32,7 @@ sed 's/"dur_ns": [0-9]*/"dur_ns": 0/' "$F/four_layers.json" >still.json
 "$T" import still.json -o still.tape >/dev/null && "$T" plan still.tape --budget 60% && "$T" plan still.tape --budget 60% --json | grep -e '"time"' -e share
 "$T" plan still.tape --budget auto
 echo "= $?"
+# A few bytes, where the search between two budgets has nothing between them; and sizes that are rounded up beyond the peak.
+printf '{"ops":[{"name":"a","dur_ns":1,"leaves":1,"out":[[0,1]],"acc":[[1,"W"]]},{"name":"b","dur_ns":1,"leaves":1,"out":[[0,2]],"acc":[[2,"W"]]},{"name":"c","dur_ns":1,"leaves":0,"out":[],"acc":[[1,"R"]]}],"storages":{"1":3,"2":2},"activation_sids":[1,2],"retained":[]}' >few.json
+"$T" import few.json -o few.tape >/dev/null && "$T" plan few.tape --budget auto | tail -4
+"$T" plan few.tape --budget auto --align 1MiB | tail -4

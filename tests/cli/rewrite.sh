@@ -33,3 +33,13 @@ echo "not a tape" >text.tape
 show recover text.tape -o x.tape
 rm -f *.json
 ls
+# What is read is not written over, and a private file stays private.
+"$T" import "$F/four_layers.json" -o own.tape >/dev/null
+cp "$F/four_layers.json" own.json
+show export own.tape --to chrome -o own.tape
+show import own.json -o own.json
+show trim own.tape --ops 0:2 -o own.tape
+show recover own.tape -o own.tape
+chmod 600 own.tape && "$T" compact own.tape && stat -c %a own.tape
+"$T" import "$F/four_layers.json" -o own.tape >/dev/null && stat -c %a own.tape
+"$T" export own.tape --to chrome -o own.chrome && chmod 640 own.chrome && "$T" export own.tape --to chrome -o own.chrome && stat -c %a own.chrome

@@ -13,8 +13,8 @@ echo "= $?"
 echo "= $?"
 "$T" verify step.tape --json
 "$T" import "$F/four_layers.json" -o json.tape --json
-"$T" recover json.tape -o json.tape --json
-rm json.tape
+"$T" recover json.tape -o saved.tape --json
+rm json.tape saved.tape
 "$T" verify step.tape
 echo "= $?"
 "$T" export step.tape --to interchange -o out.json && "$T" export step.tape --to interchange | cmp - out.json
