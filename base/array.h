@@ -11,6 +11,6 @@ bool td_array_reserve(void **array, size_t *capacity, size_t need, size_t size);
 
 /* TD_GROW(items, capacity, n + 1): the same for a typed pointer. */
 #define TD_GROW(array, capacity, need)                                                                                   \
-  ((need) <= (capacity) || td_array_reserve((void **)&(array), &(capacity), (need), sizeof *(array)))
+  (((array) && (need) <= (capacity)) || td_array_reserve((void **)&(array), &(capacity), (need), sizeof *(array)))
 
 #endif

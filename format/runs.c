@@ -36,7 +36,7 @@ static bool put_waits(td_buffer *text, const td_run *run)
 static td_status check_owner(const td_db *db, const td_run *run, td_error *err)
 {
   sqlite3_stmt *select = NULL;
-  bool row;
+  bool row = false;
   td_status status = td_db_prepare(db, &select, err, "SELECT 1 FROM schedule WHERE trace = %lld AND id = %lld",
                                    (long long)run->stats.trace, (long long)run->stats.schedule);
   if (!status) status = td_db_row(db, select, &row, err);
@@ -69,7 +69,7 @@ static td_status put_row(const td_db *db, const td_run *run, const td_buffer *wa
 static td_status next_id(const td_db *db, int64_t *id, td_error *err)
 {
   sqlite3_stmt *select = NULL;
-  bool row;
+  bool row = false;
   td_status status = td_db_prepare(db, &select, err, "SELECT ifnull(max(id), 0) + 1 FROM run");
   if (!status) status = td_db_row(db, select, &row, err);
   if (!status) *id = sqlite3_column_int64(select, 0);

@@ -21,6 +21,7 @@ typedef struct replayer {
   td_follower *followers;
   size_t n_followers, n_following; /* n_following: that still are the step */
   td_follower *lead;
+  uint64_t limit_bytes; /* what the schedule of the first was made for */
   td_policy policy;
   uint64_t window;
   bool lost;                 /* ops are passed through */
@@ -316,7 +317,9 @@ static td_status add_trace(replayer *r, const td_replayer_options *options, int6
   r->followers = grown;
   td_status status = options->sharding ? td_tape_check_sharding(options->path, trace, options->sharding, err) : TD_OK;
   if (!status) status = td_plan_arrays_load(&plan, options->path, trace, options->schedule, err);
-  return status ? status : td_follower_init(&r->followers[r->n_followers++], &plan, err);
+  if (status) return status;
+  if (!r->n_followers) r->limit_bytes = plan.limit_bytes;
+  return td_follower_init(&r->followers[r->n_followers++], &plan, err);
 }
 
 /* Those that have no schedule are left out. */
@@ -358,11 +361,11 @@ td_status td_replayer_role_create(td_role **out, const td_replayer_options *opti
 td_status td_replayer_create(td_deck **out, const td_replayer_options *options, td_error *err)
 {
   if (!options->device) return td_fail(err, TD_E_ARG, "a replayer needs a device");
-  td_role *role;
+  td_role *role = NULL;
   td_status status = td_replayer_role_create(&role, options, err);
   if (status) return status;
   bool of_schedule = options->limit_bytes == TD_LIMIT_OF_SCHEDULE;
-  uint64_t limit = of_schedule ? ((const replayer *)role)->lead->plan.limit_bytes : options->limit_bytes;
+  uint64_t limit = of_schedule ? ((const replayer *)role)->limit_bytes : options->limit_bytes;
   return td_deck_create(out, role, options->device, limit, err);
 }
 
