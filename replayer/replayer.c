@@ -363,7 +363,7 @@ td_status td_replayer_create(td_deck **out, const td_replayer_options *options, 
   if (!options->device) return td_fail(err, TD_E_ARG, "a replayer needs a device");
   td_role *role = NULL;
   td_status status = td_replayer_role_create(&role, options, err);
-  if (status) return status;
+  if (status || !role) return status;
   bool of_schedule = options->limit_bytes == TD_LIMIT_OF_SCHEDULE;
   uint64_t limit = of_schedule ? ((const replayer *)role)->limit_bytes : options->limit_bytes;
   return td_deck_create(out, role, options->device, limit, err);
