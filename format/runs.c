@@ -56,7 +56,7 @@ static td_status put_row(const td_db *db, const td_run *run, const td_buffer *wa
   sqlite3_bind_int64(put, 2, stats->trace);
   sqlite3_bind_int64(put, 3, stats->schedule);
   sqlite3_bind_int64(put, 4, run->at_unix);
-  sqlite3_bind_text(put, 5, run->device, -1, SQLITE_STATIC);
+  sqlite3_bind_text(put, 5, run->device, (int)strnlen(run->device, sizeof run->device), SQLITE_STATIC);
   const uint64_t numbers[] = {stats->ops,      stats->peak_bytes, stats->host_peak_bytes, stats->d2h_bytes,      stats->h2d_bytes,
                               stats->stall_ns, stats->step_ns,    stats->demand_faults,   stats->late_prefetches};
   for (int i = 0; i < 9; i++) td_bind_u64(put, 6 + i, numbers[i]);
@@ -101,12 +101,17 @@ td_status td_tape_add_run(const char *path, td_run *run, td_error *err)
 /* One [op, SID, bytes, ns, away] of the text, which our own writer made and sealed; false if it is none. */
 static const char *take_wait(const char *text, td_wait *wait)
 {
-  long long op;
-  unsigned long long sid, bytes, ns;
-  int away, length = 0;
-  if (sscanf(text, "[%lld,%llu,%llu,%llu,%d]%n", &op, &sid, &bytes, &ns, &away, &length) != 5 || !length) return NULL;
-  *wait = (td_wait){.op = op, .sid = sid, .bytes = bytes, .waited_ns = ns, .was_away = away};
-  return text + length;
+  uint64_t values[5];
+  char *end = (char *)text;
+  for (int i = 0; i < 5; i++) {
+    if (*end++ != (i ? ',' : '[')) return NULL;
+    const char *start = end;
+    values[i] = i ? strtoull(start, &end, 10) : (uint64_t)strtoll(start, &end, 10);
+    if (end == start) return NULL;
+  }
+  if (*end != ']') return NULL;
+  *wait = (td_wait){.op = (int64_t)values[0], .sid = values[1], .bytes = values[2], .waited_ns = values[3], .was_away = values[4]};
+  return end + 1;
 }
 
 static td_status take_waits(td_run *run, const char *text, const char *path, td_error *err)

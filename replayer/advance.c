@@ -82,6 +82,25 @@ static int by_op(const void *a, const void *b)
   return x->op != y->op ? (x->op > y->op) - (x->op < y->op) : (x->storage > y->storage) - (x->storage < y->storage);
 }
 
+/* Which of the plan's storages a handle is in this step; n_storages: none. */
+static uint32_t planned_storage(const td_follower *f, td_storage storage)
+{
+  uint32_t i = 0;
+  while (i < f->plan.n_storages && f->storage[i].id != storage.id) i++;
+  return i;
+}
+
+/* A copy that several ops waited for begins once, before the first place that was found for it. False: it is new. */
+static bool is_listed(attempt *attempts, const uint32_t *copies, size_t n, uint32_t copy, uint32_t op)
+{
+  for (size_t i = 0; i < n; i++) {
+    if (copies[i] != copy) continue;
+    if (op < attempts[i].op) attempts[i].op = op;
+    return true;
+  }
+  return false;
+}
+
 /* What to begin earlier, by op. As many ops earlier as the wait lasted, and one more, as far as there is room; ops are taken to be of equal
  * length. */
 static size_t list_attempts(const td_follower *f, const td_deck *deck, const uint64_t *taken, attempt *attempts)
@@ -90,8 +109,9 @@ static size_t list_attempts(const td_follower *f, const td_deck *deck, const uin
   uint64_t limit = deck->limit_bytes < plan->limit_bytes ? deck->limit_bytes : plan->limit_bytes;
   uint64_t op_ns = (td_now_ns() - deck->step_began_ns) / (plan->n_ops ? plan->n_ops : 1) + 1;
   size_t n = 0;
+  uint32_t copies[TD_WAITS_KEPT];
   for (size_t i = 0; i < deck->n_waits; i++) {
-    uint32_t storage = deck->wait_planned[i];
+    uint32_t storage = planned_storage(f, deck->wait_storage[i]);
     uint64_t released;
     if (deck->waits[i].was_away || deck->waits[i].op < 0 || storage >= plan->n_storages) continue;
     uint32_t copy = first_copy_in(plan, storage, (uint64_t)deck->waits[i].op, &released);
@@ -99,7 +119,9 @@ static size_t list_attempts(const td_follower *f, const td_deck *deck, const uin
     uint64_t op = op_of(plan, copy), earlier = deck->waits[i].waited_ns / op_ns + 1;
     uint64_t least = op > released + earlier ? op - earlier : released + 1, to = op, bytes = plan->storages[storage].bytes;
     while (to > least && taken[to - 1] + bytes <= limit) to--;
-    if (to < op) attempts[n++] = (attempt){.op = (uint32_t)to, .storage = storage};
+    if (to >= op || is_listed(attempts, copies, n, copy, (uint32_t)to)) continue;
+    copies[n] = copy;
+    attempts[n++] = (attempt){.op = (uint32_t)to, .storage = storage};
   }
   if (n) qsort(attempts, n, sizeof *attempts, by_op);
   return n;

@@ -28,6 +28,7 @@ typedef struct walk {
   td_host_pool *pool;
   char **place; /* of each storage's host copy; NULL: none */
   uint64_t high;
+  bool endless; /* more than any machine has: nothing is reserved, and the copies will say so */
 } walk;
 
 static td_status copy_out(walk *w, uint32_t storage, td_error *err)
@@ -35,6 +36,8 @@ static td_status copy_out(walk *w, uint32_t storage, td_error *err)
   if (w->place[storage]) return TD_OK; /* a stale copy's bytes are used again */
   void *place;
   uint64_t bytes = w->plan->storages[storage].bytes;
+  if (!td_host_pool_fits(w->pool, bytes)) w->endless = true;
+  if (w->endless) return TD_OK;
   td_status status = td_host_pool_alloc(w->pool, bytes, &place, err);
   if (status) return status;
   w->place[storage] = place;
@@ -102,7 +105,7 @@ td_status td_arena_bytes(const td_plan_arrays *plan, uint64_t *bytes, td_error *
   td_status status = w.place && frees ? td_host_pool_create(&w.pool, &nowhere, err) : td_fail_nomem(err);
   if (!status) status = td_host_pool_reserve(w.pool, BOUNDLESS, err);
   if (!status) status = walk_plan(&w, frees, list_frees(plan, frees), err);
-  if (!status) *bytes = w.high;
+  if (!status) *bytes = w.endless ? 0 : w.high;
   td_host_pool_destroy(w.pool);
   free(w.place);
   free(frees);

@@ -60,9 +60,7 @@ void td_follower_bind(td_follower *f, td_deck *deck)
   for (uint32_t i = op->first_output; i < op[1].first_output; i++) {
     const td_planned_output *output = &f->plan.outputs[i];
     if (f->storage[output->storage].id) continue;
-    td_slot *slot = td_follower_output_at(&deck->op, i - op->first_output, output->leaf);
-    slot->planned = output->storage;
-    f->storage[output->storage] = slot->handle;
+    f->storage[output->storage] = td_follower_output_at(&deck->op, i - op->first_output, output->leaf)->handle;
   }
 }
 

@@ -28,6 +28,7 @@ typedef struct replayer {
   uint64_t passed;           /* since the trace was lost */
   uint64_t latest[TD_AGREE]; /* hashes of the latest ops that were passed through, the last one first */
   td_error divergence;       /* of this step: the first */
+  bool refused;              /* it is of an op that `strict` refused, which never was */
   struct {
     td_follower *lead;
     bool lost, told; /* told: there was a divergence */
@@ -58,7 +59,7 @@ static td_status step_begin(td_role *role, td_deck *deck, td_error *err)
   replayer *r = (replayer *)role;
   for (size_t i = 0; i < r->n_followers; i++) td_follower_reset(&r->followers[i]);
   r->n_following = r->n_followers;
-  r->lost = false;
+  r->lost = r->refused = false;
   r->divergence.message[0] = '\0';
   return TD_OK;
 }
@@ -176,6 +177,12 @@ static td_status op_unexpected(replayer *r, td_deck *deck, td_error *err)
   return diverge(r, deck, &why, false, err);
 }
 
+static void forget_refused(replayer *r)
+{
+  if (r->refused) r->divergence.message[0] = '\0';
+  r->refused = false;
+}
+
 /* An op that is aborted may be any: the step is what it was before. */
 static void remember(replayer *r)
 {
@@ -204,6 +211,7 @@ static void op_abort(td_role *role, td_deck *deck)
 static td_status op_begin(td_role *role, td_deck *deck, td_error *err)
 {
   replayer *r = (replayer *)role;
+  forget_refused(r);
   remember(r);
   if (r->lost) return TD_OK;
   const char *name = (const char *)deck->op.name.bytes;
@@ -214,7 +222,11 @@ static td_status op_begin(td_role *role, td_deck *deck, td_error *err)
   }
   for (size_t i = 0; i < r->n_followers; i++)
     r->followers[i].agrees = r->followers[i].follows && td_follower_expects(&r->followers[i], name, length);
-  return keep_those_that_agree(r) ? act(r, deck, r->lead->at, TD_PRE) : op_unexpected(r, deck, err);
+  if (keep_those_that_agree(r)) return act(r, deck, r->lead->at, TD_PRE);
+  td_status status = op_unexpected(r, deck, err);
+  r->refused = status && !r->before.told; /* told of until the step is seen to go on as recorded */
+  if (status) r->before.told = true;
+  return status;
 }
 
 static uint64_t output_bytes(td_role *role, td_deck *deck)
@@ -271,6 +283,7 @@ static void settle_at_end(replayer *r)
 static td_status step_end(td_role *role, td_deck *deck, td_error *err)
 {
   replayer *r = (replayer *)role;
+  forget_refused(r);
   if (r->lost) return TD_OK;
   settle_at_end(r);
   const td_plan_arrays *plan = &r->lead->plan;
@@ -371,5 +384,5 @@ td_status td_replayer_create(td_deck **out, const td_replayer_options *options, 
 
 const char *td_replayer_divergence(const td_deck *deck)
 {
-  return deck->role->ops == &replayer_ops ? ((const replayer *)deck->role)->divergence.message : "";
+  return deck->role->ops == &replayer_ops ? ((const replayer *)deck->role)->divergence.message : deck->divergence;
 }

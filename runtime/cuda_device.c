@@ -213,7 +213,10 @@ static td_status copy(td_device *device, td_direction direction, void *to, const
   cu_result result = next_event(cuda, tickets, &event);
   if (result == CU_SUCCESS) result = wait_first(cuda, cuda->engine[direction], direction, after);
   if (result == CU_SUCCESS) result = transfer(cuda, direction, to, from, bytes);
-  if (result == CU_SUCCESS) result = cuda->cu.event_record(event, cuda->engine[direction]);
+  if (result == CU_SUCCESS) {
+    result = cuda->cu.event_record(event, cuda->engine[direction]);
+    if (result != CU_SUCCESS) cuda->cu.stream_synchronize(cuda->engine[direction]); /* nobody will wait for the copy */
+  }
   leave(cuda);
   if (result != CU_SUCCESS) return failed(cuda, result, "queue a copy", err);
   *done = (td_event){.ticket = ++tickets->given, .engine = (uint32_t)direction};

@@ -98,6 +98,7 @@ td_status td_step_begin(td_deck *deck)
   deck->next_sid = 0;
   deck->op_number = -1;
   deck->n_waits = 0;
+  deck->divergence[0] = '\0';
   deck->stats = (td_step_stats){.replayed = deck->role->ops->replays};
   if (deck->residency) td_residency_stats_reset(deck->residency);
   deck->step_began_ns = td_now_ns();
@@ -108,25 +109,43 @@ td_status td_step_begin(td_deck *deck)
   return TD_OK;
 }
 
+/* After a copy that failed no host copy is known to be whole: better an error at the next use than wrong bytes. */
+static void distrust_host_copies(td_deck *deck)
+{
+  for (uint32_t i = 0; i < deck->n_slots; i++) {
+    td_slot *slot = td_deck_slot_at(deck, i);
+    if (td_slot_living(slot) && slot->owned && slot->resident.host) slot->resident.version++;
+  }
+}
+
 /* What is away comes back, as far as there is room, and no host copy outlives the step. What was adopted comes back in every case, and
  * is the caller's alone. */
 static td_status bring_home(td_deck *deck)
 {
   if (!deck->residency) return TD_OK;
   td_status status = td_residency_settle(deck->residency, &deck->error);
+  if (status) distrust_host_copies(deck);
   if (!deck->has_memory && !td_residency_host_bytes(deck->residency)) return status;
-  for (uint32_t i = 0; i < deck->n_slots && !status; i++) {
+  td_error why = deck->error; /* of the first that failed; the others come back all the same */
+  for (uint32_t i = 0; i < deck->n_slots; i++) {
     td_slot *slot = td_deck_slot_at(deck, i);
     if (!td_slot_living(slot) || !slot->owned) continue;
     if (slot->resident.key) {
-      if (!slot->resident.gone) status = td_deck_disown(deck, slot);
+      td_status one = slot->resident.gone ? TD_OK : td_deck_disown(deck, slot);
+      if (one && !status) {
+        status = one;
+        why = deck->error;
+      }
       continue;
     }
+    if (status) continue;
     if (!slot->resident.host) continue;
     status = td_deck_prefetch(deck, slot);
+    if (status) why = deck->error;
     if (!status && slot->resident.device) td_residency_release_host(deck->residency, &slot->resident);
   }
-  td_status settled = td_residency_settle(deck->residency, &deck->error);
+  if (status) deck->error = why;
+  td_status settled = td_residency_settle(deck->residency, status ? NULL : &deck->error);
   return status ? status : settled;
 }
 
@@ -157,7 +176,9 @@ static td_status end_whole_step(td_deck *deck)
 {
   bool replays = deck->role->ops->replays;
   td_status ended = replays ? deck->role->ops->step_end(deck->role, deck, &deck->error) : TD_OK;
+  td_error why = deck->error;
   td_status home = bring_home(deck);
+  if (ended) deck->error = why;
   take_stats(deck);
   if (!replays) ended = deck->role->ops->step_end(deck->role, deck, &deck->error);
   return ended ? ended : home;
@@ -201,9 +222,12 @@ td_status td_step_abort(td_deck *deck)
   deck->inner_op = false;
   if (deck->op.open) td_deck_op_drop(deck);
   td_status status = deck->residency ? td_residency_settle(deck->residency, &deck->error) : TD_OK;
+  if (status) distrust_host_copies(deck);
   deck->role->ops->step_abort(deck->role, deck);
   forget_produced(deck);
+  td_error why = deck->error;
   td_status home = bring_home(deck);
+  if (status) deck->error = why;
   take_stats(deck);
   step_left(deck);
   return status ? status : home;

@@ -28,7 +28,6 @@ typedef struct td_slot {
   uint64_t step;                /* the step that `sid` and `activation` speak of */
   uint64_t sid;                 /* by first appearance in the step */
   uint32_t next_free;           /* of a free slot */
-  uint32_t planned;             /* in a replay: which of the plan's storages it is; UINT32_MAX: none */
   bool owned;                   /* the deck moves the bytes: they are in its device memory, or adopted */
   bool activation;
   bool freeing;      /* freed while the open op uses it; goes when the op ends */
@@ -109,6 +108,7 @@ typedef struct td_step_listener {
 
 struct td_deck {
   td_error error;
+  char divergence[sizeof ((td_error *)0)->message]; /* of the step that ended last, where its role is gone */
   td_role *role;
   td_step_listener listener;
 
@@ -140,7 +140,7 @@ struct td_deck {
   uint64_t step_began_ns;
   td_step_stats stats;
   td_wait waits[TD_WAITS_KEPT];
-  uint32_t wait_planned[TD_WAITS_KEPT]; /* in a replay: which of the plan's storages it was */
+  td_storage wait_storage[TD_WAITS_KEPT];
   size_t n_waits;
 };
 

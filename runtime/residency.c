@@ -390,6 +390,8 @@ td_status td_residency_copy_h2d(td_residency *r, td_resident *resident, td_error
   if (!td_residency_current_on_host(resident))
     return td_fail(err, TD_E_STATE, "a copy to the device of a storage whose current bytes are not on the host");
   if (resident->key && take_back(r, resident)) return TD_OK;
+  collect(r); /* which may be the last to hold a caller's storage */
+  if (resident->gone) return TD_OK;
   td_status status = td_residency_bind(r, resident, err);
   if (status) return status;
   status = copy(r, TD_H2D, resident, err);

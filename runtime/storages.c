@@ -57,7 +57,7 @@ static td_slot *new_slot(td_deck *deck)
   deck->free_slot = slot->next_free;
   uint64_t used = ((slot->handle.id & ~TD_SLOT_FREE) >> 32) + 1;
   uint32_t number = (uint32_t)slot->handle.id - 1;
-  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE, .planned = UINT32_MAX};
+  *slot = (td_slot){.handle = {(used << 32 | (number + 1)) & ~TD_SLOT_FREE}, .holds = 1, .next_free = TD_MAP_NONE};
   slot->touched = deck->touch_stamp;
   slot->born_step = deck->in_step ? deck->step : 0;
   slot->born_op = deck->op.open ? deck->op_stamp : 0;
@@ -136,6 +136,7 @@ static td_status evict(td_deck *deck, td_slot *slot)
 {
   td_status status = td_residency_copy_d2h(deck->residency, &slot->resident, &deck->error);
   if (!status) td_residency_release_device(deck->residency, &slot->resident);
+  else td_victims_add(&deck->victims, &slot->victim); /* there is room, since it was just taken out */
   return status;
 }
 
@@ -197,8 +198,12 @@ td_status td_deck_squeeze(td_deck *deck)
 
 td_status td_deck_expect(td_deck *deck, uint64_t bytes)
 {
-  td_status status = lacking(deck, bytes) ? td_deck_make_room(deck, bytes) : TD_OK;
-  if (status && status != TD_E_BUDGET) return status;
+  if (lacking(deck, bytes)) {
+    td_error before = deck->error;
+    td_status status = td_deck_make_room(deck, bytes);
+    if (status && status != TD_E_BUDGET) return status;
+    if (status) deck->error = before; /* nothing failed */
+  }
   return td_residency_wait_for_room(deck->residency, bytes, &deck->error);
 }
 
@@ -219,7 +224,7 @@ static void note_wait(td_deck *deck, const td_slot *slot, const td_needed *neede
                                            .bytes = slot->resident.bytes,
                                            .waited_ns = needed->waited_ns,
                                            .was_away = needed->away};
-  deck->wait_planned[deck->n_waits - 1] = slot->planned;
+  deck->wait_storage[deck->n_waits - 1] = slot->handle;
 }
 
 td_status td_deck_need(td_deck *deck, td_slot *slot)
@@ -236,6 +241,7 @@ td_status td_deck_prefetch(td_deck *deck, td_slot *slot)
 {
   if (slot->resident.device || lacking(deck, slot->resident.bytes) > 0) return TD_OK;
   td_status status = td_residency_copy_h2d(deck->residency, &slot->resident, &deck->error);
+  if (!status && !slot->resident.device) return TD_OK; /* the caller's, and gone meanwhile */
   return status == TD_OK ? made_resident(deck, slot) : status == TD_E_NOMEM ? TD_OK : status;
 }
 
@@ -244,7 +250,8 @@ td_status td_deck_disown(td_deck *deck, td_slot *slot)
 {
   td_status status = TD_OK;
   if (!slot->resident.device) {
-    td_deck_make_room(deck, slot->resident.bytes); /* as far as that can be */
+    td_error before = deck->error;
+    if (td_deck_make_room(deck, slot->resident.bytes)) deck->error = before; /* as far as that can be */
     uint64_t limit = td_residency_limit(deck->residency, UINT64_MAX);
     status = td_residency_need(deck->residency, &slot->resident, NULL, &deck->error);
     td_residency_limit(deck->residency, limit);
@@ -319,7 +326,8 @@ td_status td_deck_set_memory(td_deck *deck, const td_memory *memory)
 td_status td_storage_adopt(td_deck *deck, uint64_t key, uint64_t bytes, td_storage *storage)
 {
   if (!deck->has_memory) return td_deck_fail(deck, TD_E_STATE, "this deck has no memory of the caller's to move storages in");
-  if (!key || td_map_get(&deck->keys, key) != TD_MAP_NONE)
+  uint32_t old = key ? td_map_get(&deck->keys, key) : TD_MAP_NONE;
+  if (!key || (old != TD_MAP_NONE && !td_deck_slot_at(deck, old)->freeing))
     return td_deck_fail(deck, TD_E_ARG, "a storage is adopted under a key of its own");
   td_storage born;
   td_status status = td_storage_born(deck, key, bytes, &born);
@@ -330,7 +338,7 @@ td_status td_storage_adopt(td_deck *deck, uint64_t key, uint64_t bytes, td_stora
   slot->victim = (td_victim){.op = deck->op_stamp, .bytes = bytes};
   td_residency_adopt(deck->residency, &slot->resident);
   status = made_resident(deck, slot);
-  if (!status && !deck->op.open) status = td_deck_squeeze(deck);
+  if (!status && !deck->op.open) status = td_deck_expect(deck, 0); /* what was restored stays */
   if (status)
     td_deck_free_slot(deck, slot);
   else
@@ -348,7 +356,7 @@ td_status td_storage_restore(td_deck *deck, td_storage storage)
 td_status td_storage_find(td_deck *deck, uint64_t key, td_storage *storage)
 {
   uint32_t number = key ? td_map_get(&deck->keys, key) : TD_MAP_NONE;
-  if (number == TD_MAP_NONE) return td_deck_fail(deck, TD_E_NOT_FOUND, "no storage has this key");
+  if (number == TD_MAP_NONE || td_deck_slot_at(deck, number)->freeing) return td_deck_fail(deck, TD_E_NOT_FOUND, "no storage has this key");
   *storage = td_deck_slot_at(deck, number)->handle;
   return TD_OK;
 }

@@ -2,6 +2,7 @@
 #include <tapedeck/session.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,26 +35,48 @@ typedef struct session {
   phase phase;
   unsigned recorded; /* steps in this phase */
   unsigned strays;   /* diverged steps since the tape last changed */
+  unsigned tried;    /* steps in this phase, those included whose recording failed */
+  bool measured;
+  td_link_speed speed;
   char digest[33];   /* of the step before */
+
+  struct session *next; /* while it is inside a step */
+  td_deck *deck;
+  pthread_t thread;
 } session;
 
-static _Thread_local td_deck *active;
+/* Sessions inside a step, each by the thread that began it; it may end on another. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static session *inside;
 
 td_deck *td_session_active(void)
 {
-  return active;
+  td_deck *deck = NULL;
+  pthread_mutex_lock(&lock);
+  for (session *s = inside; s && !deck; s = s->next)
+    if (pthread_equal(s->thread, pthread_self())) deck = s->deck;
+  pthread_mutex_unlock(&lock);
+  return deck;
 }
 
 static void entered(void *context, td_deck *deck)
 {
-  (void)context;
-  active = deck;
+  session *s = context;
+  pthread_mutex_lock(&lock);
+  s->deck = deck;
+  s->thread = pthread_self();
+  s->next = inside;
+  inside = s;
+  pthread_mutex_unlock(&lock);
 }
 
-static void left(void *context, td_deck *deck)
+static void no_longer_inside(session *s)
 {
-  (void)context;
-  if (active == deck) active = NULL;
+  pthread_mutex_lock(&lock);
+  session **at = &inside;
+  while (*at && *at != s) at = &(*at)->next;
+  if (*at) *at = s->next;
+  pthread_mutex_unlock(&lock);
 }
 
 /* ---- planning ------------------------------------------------------------------------------------------------- */
@@ -83,14 +106,16 @@ static td_status keep_number(const session *s, int64_t trace, const char *key, d
 /* Speeds that the caller did not give are measured once. A device whose memory is the caller's cannot be measured: the planner's default. */
 static td_status measure(session *s, int64_t trace, td_error *err)
 {
-  td_link_speed speed;
-  if ((s->plan.d2h_bytes_per_s > 0 && s->plan.h2d_bytes_per_s > 0) || td_device_measure(s->device, &speed, NULL)) return TD_OK;
-  if (!(s->plan.d2h_bytes_per_s > 0)) s->plan.d2h_bytes_per_s = speed.d2h_bytes_per_s;
-  if (!(s->plan.h2d_bytes_per_s > 0)) s->plan.h2d_bytes_per_s = speed.h2d_bytes_per_s;
+  if (!s->measured) {
+    if ((s->plan.d2h_bytes_per_s > 0 && s->plan.h2d_bytes_per_s > 0) || td_device_measure(s->device, &s->speed, NULL)) return TD_OK;
+    if (!(s->plan.d2h_bytes_per_s > 0)) s->plan.d2h_bytes_per_s = s->speed.d2h_bytes_per_s;
+    if (!(s->plan.h2d_bytes_per_s > 0)) s->plan.h2d_bytes_per_s = s->speed.h2d_bytes_per_s;
+    s->measured = true;
+  }
   td_status status = keep_number(s, trace, "d2h_bytes_per_s", s->plan.d2h_bytes_per_s, err);
   if (!status) status = keep_number(s, trace, "h2d_bytes_per_s", s->plan.h2d_bytes_per_s, err);
-  if (!status) status = keep_number(s, trace, "d2h_latency_ns", (double)speed.d2h_latency_ns, err);
-  return status ? status : keep_number(s, trace, "h2d_latency_ns", (double)speed.h2d_latency_ns, err);
+  if (!status) status = keep_number(s, trace, "d2h_latency_ns", (double)s->speed.d2h_latency_ns, err);
+  return status ? status : keep_number(s, trace, "h2d_latency_ns", (double)s->speed.h2d_latency_ns, err);
 }
 
 static td_status plan_trace(session *s, td_tape *tape, int64_t number, td_error *err)
@@ -123,7 +148,7 @@ static td_status plan_tape(session *s, td_error *err)
 static void enter(session *s, phase phase)
 {
   s->phase = phase;
-  s->recorded = s->strays = 0;
+  s->recorded = s->strays = s->tried = 0;
   s->digest[0] = '\0';
 }
 
@@ -157,6 +182,7 @@ static td_status turn_to_recording(session *s, td_deck *deck, phase phase, td_er
   td_role *recorder;
   td_status status = recording_role(s, phase == LEARNING ? s->learned : s->path, &recorder, err);
   if (status) return status;
+  snprintf(deck->divergence, sizeof deck->divergence, "%s", td_replayer_divergence(deck));
   td_deck_set_role(deck, recorder);
   enter(s, phase);
   return TD_OK;
@@ -177,7 +203,10 @@ static td_status replayed(session *s, td_deck *deck, td_error *err)
 {
   if (deck->stats.diverged_ops) s->strays++;
   bool enough = s->strays >= (s->policy == TD_RERECORD ? 1 : STRAYS);
-  return enough && s->policy != TD_STRICT ? strayed(s, deck, err) : TD_OK;
+  if (!enough || s->policy == TD_STRICT) return TD_OK;
+  td_status status = strayed(s, deck, err);
+  if (status) s->strays = 0; /* told once; the next strays try again */
+  return status;
 }
 
 static td_status warmed_up(session *s, td_deck *deck, td_error *err)
@@ -223,9 +252,20 @@ static td_status learned(session *s, td_deck *deck, td_error *err)
   s->recorded++;
   if (!status && known && s->recorded < TRIES) return TD_OK;
   if (!status && !known) status = add_learned(s, err);
-  if (!status) status = turn_to_replay(s, deck, err);
+  if (!status || s->tried >= TRIES) {
+    td_status back = turn_to_replay(s, deck, status ? NULL : err);
+    if (!status) status = back;
+  }
   unlink(s->learned);
   return status;
+}
+
+/* A file that cannot be written must not keep the session from its plan: where recording itself fails, `ended` does not come. */
+static void left(void *context, td_deck *deck)
+{
+  session *s = context;
+  no_longer_inside(s);
+  if (s->phase == LEARNING && ++s->tried > TRIES) turn_to_replay(s, deck, NULL);
 }
 
 static td_status ended(void *context, td_deck *deck, td_error *err)

@@ -26,6 +26,7 @@ typedef struct framework {
   int objects, holds_of_deck;
   object *dead; /* to be told to the deck: a death may come while the deck is at work */
   bool refuses; /* there is no room */
+  int refusals; /* so often */
 } framework;
 
 static td_error err;
@@ -97,7 +98,7 @@ static bool give(void *context, uint64_t key, uint64_t bytes)
   framework *f = context;
   cr_assert_null(object_of(key)->bytes);
   cr_assert_eq(object_of(key)->size, bytes);
-  if (f->refuses) return false;
+  if (f->refuses || (f->refusals && f->refusals--)) return false;
   grow(f, object_of(key));
   return true;
 }
@@ -336,6 +337,79 @@ Test(adopted, misuse_is_told)
   cr_expect_eq(td_storage_adopt(deck, (uintptr_t)a, 10, &storage), TD_E_ARG);
   let_go(f, a);
   tell_deaths(f);
+  finish(f);
+  td_device_close(device);
+}
+
+/* One that the framework has no room for does not keep the others away. */
+Test(adopted, a_step_that_cannot_bring_one_home_brings_the_others)
+{
+  td_device *device;
+  td_deck *deck;
+  object *layer[LAYERS];
+  framework fw = recording(&device, &deck, 4 * BYTES), *f = &fw;
+  use(f, deck);
+  CHECK(td_step_begin(deck));
+  for (int i = 0; i < LAYERS; i++) layer[i] = forward(f, i ? layer[i - 1] : NULL, (uint8_t)i);
+  f->refusals = 1;
+  cr_expect_eq(td_step_end(deck), TD_E_NOMEM);
+  cr_expect_eq(td_deck_error(deck)->status, TD_E_NOMEM);
+  int away = 0;
+  for (int i = 0; i < LAYERS; i++) away += !layer[i]->bytes;
+  cr_expect_eq(away, 1);
+  for (int i = 0; i < LAYERS; i++) let_go(f, layer[i]);
+  tell_deaths(f);
+  finish(f);
+  td_device_close(device);
+}
+
+Test(adopted, what_was_restored_stays_until_the_next_op)
+{
+  td_device *device;
+  td_deck *deck;
+  object *layer[LAYERS];
+  framework fw = recording(&device, &deck, 4 * BYTES), *f = &fw;
+  use(f, deck);
+  CHECK(td_step_begin(deck));
+  for (int i = 0; i < LAYERS; i++) layer[i] = forward(f, i ? layer[i - 1] : NULL, (uint8_t)i);
+  CHECK(td_storage_restore(deck, layer[0]->storage));
+  object *more = new_object(f, BYTES); /* outside of any op */
+  CHECK(td_storage_adopt(deck, (uintptr_t)more, BYTES, &more->storage));
+  cr_expect_not_null(layer[0]->bytes);
+  for (int i = 0; i < LAYERS; i++) let_go(f, layer[i]);
+  let_go(f, more);
+  tell_deaths(f);
+  CHECK(td_step_end(deck));
+  finish(f);
+  td_device_close(device);
+}
+
+/* An address that comes back within one op is another storage. */
+Test(adopted, a_key_that_was_freed_in_the_op_may_come_back_in_it)
+{
+  td_device *device;
+  td_deck *deck;
+  td_storage first, second;
+  framework fw = recording(&device, &deck, 0), *f = &fw;
+  use(f, deck);
+  object *a = new_object(f, BYTES);
+  CHECK(td_step_begin(deck));
+  CHECK(td_op_begin(deck, "op"));
+  CHECK(td_storage_adopt(deck, (uintptr_t)a, BYTES, &first));
+  CHECK(td_output(deck, 0, first));
+  CHECK(td_storage_freed(deck, first));
+  td_storage found;
+  cr_expect_eq(td_storage_find(deck, (uintptr_t)a, &found), TD_E_NOT_FOUND);
+  CHECK(td_storage_adopt(deck, (uintptr_t)a, BYTES, &second));
+  CHECK(td_output(deck, 1, second));
+  cr_expect_neq(first.id, second.id);
+  CHECK(td_op_end(deck, 0));
+  CHECK(td_storage_find(deck, (uintptr_t)a, &found));
+  cr_expect_eq(found.id, second.id);
+  a->storage = second;
+  let_go(f, a);
+  tell_deaths(f);
+  CHECK(td_step_end(deck));
   finish(f);
   td_device_close(device);
 }

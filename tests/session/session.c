@@ -350,6 +350,29 @@ Test(session, is_active_inside_a_step_only)
   cr_expect_null(td_session_active());
 }
 
+static void *end_step(void *context)
+{
+  (void)context;
+  CHECK(td_step_end(deck));
+  cr_expect_null(td_session_active());
+  return NULL;
+}
+
+Test(session, a_step_may_end_on_another_thread)
+{
+  pthread_t thread;
+  start(1000, 0);
+  CHECK(td_step_begin(deck));
+  cr_expect_eq(td_session_active(), deck);
+  cr_assert_eq(pthread_create(&thread, NULL, end_step, NULL), 0);
+  pthread_join(thread, NULL);
+  cr_expect_null(td_session_active());
+  CHECK(td_step_begin(deck));
+  td_deck_destroy(deck);
+  cr_expect_null(td_session_active());
+  deck = NULL;
+}
+
 /* fault d: two outputs that are kept, of which only one fits */
 Test(session, a_budget_that_cannot_be_met_is_told)
 {
